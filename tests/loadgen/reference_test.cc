@@ -120,6 +120,34 @@ TEST_F(ReferenceServerTest, EveryTokenThatWasReadIsInTheRecordBefore) {
   EXPECT_TRUE(record().empty());
 }
 
+TEST_F(ReferenceServerTest, JitterMakesATokenLaterAndNotTheNext) {
+  on_loop([this] {
+    reference_ =
+        std::move(ReferenceServer::create(
+                      loop_, {.http = {}, .first = milliseconds(5), .gap = milliseconds(4), .jitter = milliseconds(3)})
+                      .value());
+    options_.target_url = "http://127.0.0.1:" + std::to_string(reference_->port());
+    EXPECT_FALSE(
+        ReferenceServer::create(loop_, {.http = {}, .gap = milliseconds(4), .jitter = milliseconds(4)}).has_value());
+  });
+  options_.max_turns = 10;
+  options_.workload.max_tokens = 12;
+  on_loop([this] { service_ = std::move(Service::create(loop_, options_).value()); });
+  start(4, 1);
+  await([this] { return service_->recorder().totals().turns_succeeded == 10; });
+  std::size_t later = 0;
+  for (const ReferenceStream& stream : record()) {
+    for (std::size_t i = 0; i < stream.sent.size(); ++i) {
+      const Duration behind = stream.sent[i] - stream.arrived - milliseconds(5) - i * milliseconds(4);
+      EXPECT_GE(behind, Duration::zero());
+      // The server's own lateness is on top; it is known of the latest token only.
+      EXPECT_LE(behind, milliseconds(3) + stream.latest_by);
+      later += behind > milliseconds(1) ? 1 : 0;
+    }
+  }
+  EXPECT_GT(later, 40U);  // of 120; a third of the jitter is below
+}
+
 TEST_F(ReferenceServerTest, RefusesWhatItDoesNotDo) {
   const auto ask = [this](const std::string& body) {
     return net::fetch_blocking("POST", options_.target_url + "/v1/chat/completions", body, std::chrono::seconds(100))

@@ -376,5 +376,37 @@ TEST_F(ServiceTest, CreateRefusesWhatCannotBeDriven) {
   EXPECT_NE(refused(options).find("turns_min"), std::string::npos);
 }
 
+TEST_F(ServiceTest, WithoutUsageAnswersCountByTheTokenizer) {
+  options_.count_tokens = [](std::string_view text) { return static_cast<std::uint32_t>(text.size()); };
+  serve([](std::size_t index, auto exchange) { answer(*exchange, {"abcd", "efg"}, index % 2 == 0); });
+  start(1);
+  await([&] { return server_->requests().size() >= 4; });
+  stop(true);
+  const std::vector<TurnSample> samples = take_samples();
+  ASSERT_GE(samples.size(), 2U);
+  EXPECT_EQ(samples[0].output_tokens(), 3U);  // by usage
+  EXPECT_EQ(samples[1].output_tokens(), 7U);
+  EXPECT_FALSE(samples[1].has_usage());
+}
+
+TEST_F(ServiceTest, WhatIsPreparedIsUsedByTheLoadOfThatSeed) {
+  options_.workload.prefix_groups = 2;
+  options_.workload.prefix_tokens = 50;
+  serve([](std::size_t, auto exchange) { answer(*exchange, {"x"}); });
+  on_loop([&] { ASSERT_TRUE(service_->prepare(7).has_value()); });
+  start(1, 7);
+  await([&] { return !server_->requests().empty(); });
+  stop(true);
+  EXPECT_EQ(on_loop([&] { return server_->requests().front().headers.find("X-Request-Id"); }), "loadgen-7-0-0");
+  start(1, 8);  // another seed makes its own
+  const std::size_t seen = requests_seen();
+  await([&] { return server_->requests().size() > seen; });
+  stop(true);
+  const auto first_text = [](const net::HttpRequest& request) {
+    return openai::parse_chat_request(request.body)->messages.at(0).content.substr(0, 50);
+  };
+  on_loop([&] { EXPECT_NE(first_text(server_->requests().front()), first_text(server_->requests().back())); });
+}
+
 }  // namespace
 }  // namespace kvist::loadgen

@@ -12,8 +12,8 @@
 namespace kvist::loadgen {
 namespace {
 
-/// Well below the number of connections that the range of client ports allows.
-constexpr std::uint64_t kMaxConcurrency = 20'000;
+/// As of `kvist loadgen --concurrency`.
+constexpr std::uint64_t kMaxConcurrency = 1'000'000;
 
 JsonDocument command_document() {
   return JsonDocument({.root = "body", .wrong = ErrorCode::kInvalidArgument});

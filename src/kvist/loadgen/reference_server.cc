@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kvist/base/random.h"
 #include "kvist/loadgen/reference_record.h"
 #include "kvist/net/http_server.h"
 #include "kvist/net/path_table.h"
@@ -43,7 +44,9 @@ std::string event(const std::string& json) {
 struct Stream {
   std::shared_ptr<net::HttpExchange> exchange;
   std::uint32_t tokens = 0;
-  TimePoint due;  // of the next one
+  TimePoint slot;       // of the next one, without jitter
+  TimePoint due;        // of the next one
+  RandomStream jitter;  // of its tokens
   ReferenceStream record;
 };
 
@@ -96,18 +99,26 @@ class ReferenceServerImpl final : public ReferenceServer {
       return exchange->respond(
           error_answer({ErrorCode::kUnsupported, "stream: the reference server answers in streams only"}));
     }
-    auto stream = std::make_shared<Stream>();
-    stream->exchange = exchange;
-    stream->tokens = std::clamp(chat->options.max_tokens.value_or(kDefaultTokens), 1U, kMostTokens);
-    stream->due = now + options_.first;
+    auto stream = std::make_shared<Stream>(
+        Stream{.exchange = exchange,
+               .tokens = std::clamp(chat->options.max_tokens.value_or(kDefaultTokens), 1U, kMostTokens),
+               .slot = now + options_.first,
+               .due = {},
+               .jitter = RandomStream(mix_seed({seed_part("jitter"), streams_++})),
+               .record = {}});
     stream->record.request = request.headers.find("X-Request-Id").value_or("");
     stream->record.arrived = now;
+    set_due(*stream);
     net::Headers headers;
     headers.add("Content-Type", "text/event-stream");
     exchange->begin_stream(200, std::move(headers));
     exchange->write(role_);
     queue_.emplace(stream->due, std::move(stream));
     arm();
+  }
+
+  void set_due(Stream& stream) const {
+    stream.due = stream.slot + Duration(stream.jitter.uniform_int(0, options_.jitter.count()));
   }
 
   void arm() {
@@ -134,7 +145,8 @@ class ReferenceServerImpl final : public ReferenceServer {
     record.sent.push_back(now);
     stream->exchange->write(token_);
     if (record.sent.size() < stream->tokens) {
-      stream->due += options_.gap;
+      stream->slot += options_.gap;
+      set_due(*stream);
       queue_.emplace(stream->due, stream);
       return arm();
     }
@@ -161,6 +173,7 @@ class ReferenceServerImpl final : public ReferenceServer {
   std::string role_, token_, end_;  // events
   Queue queue_;
   std::vector<ReferenceStream> records_;
+  std::uint64_t streams_ = 0;
   std::uint64_t recorded_tokens_ = 0;
   std::uint64_t dropped_ = 0;
   std::unique_ptr<net::HttpServer> server_;  // last, so that it is destroyed first
@@ -174,6 +187,9 @@ Result<std::unique_ptr<ReferenceServer>> ReferenceServer::create(net::EventLoop&
     return fail(ErrorCode::kInvalidArgument,
                 "the reference server's first token must not be due before its request, "
                 "and the gap between tokens must be above 0");
+  }
+  if (options.jitter < Duration::zero() || options.jitter >= options.gap) {
+    return fail(ErrorCode::kInvalidArgument, "the reference server's jitter must be below the gap between tokens");
   }
   auto server = std::make_unique<ReferenceServerImpl>(loop, options);
   KVIST_TRY_VOID(server->listen());

@@ -25,6 +25,7 @@
 #include "kvist/net/http_server.h"
 #include "kvist/telemetry/log.h"
 #include "kvist/workload/limited_source.h"
+#include "kvist/workload/load_driver.h"
 #include "kvist/workload/load_input.h"
 #include "kvist/workload/recorder.h"
 #include "kvist/workload/turn_source.h"
@@ -51,7 +52,8 @@ Result<std::string> base_url(std::string url) {
 net::HttpClientOptions client_options(const ServiceOptions& service, const std::string& url) {
   net::HttpClientOptions options;
   options.servers[url] = service.target;
-  options.max_idle_per_host = 20'000;
+  options.max_idle_per_host = 1'000'000;
+  options.source_addresses = service.source_addresses;
   options.stamp_reads = true;
   return options;
 }
@@ -85,13 +87,32 @@ class ServiceImpl final : public Service, private TurnListener {
 
   [[nodiscard]] std::uint16_t port() const override { return server_->port(); }
 
+  [[nodiscard]] Result<void> prepare(std::uint64_t seed) override {
+    if (texts_seed_ == seed) return {};
+    KVIST_TRY(texts_, workload::prepare_texts(options_.workload, options_.input, seed));
+    texts_seed_ = seed;
+    return {};
+  }
+
+  void use_texts(std::uint64_t seed, std::shared_ptr<const workload::Mix> texts) override {
+    texts_ = std::move(texts);
+    texts_seed_ = seed;
+  }
+
   [[nodiscard]] Result<void> start(std::uint32_t concurrency, std::uint64_t seed) override {
+    KVIST_TRY_VOID(prepare(seed));
+    return start_at(concurrency, seed, net::now());
+  }
+
+  [[nodiscard]] Result<void> start_at(std::uint32_t concurrency, std::uint64_t seed, TimePoint at) override {
     if (driver_)
       return fail(ErrorCode::kInvalidArgument, "already running: stop first, and await the end of the turns");
     if (concurrency == 0) return fail(ErrorCode::kInvalidArgument, "concurrency: expected at least 1");
-    KVIST_TRY(driver_, workload::make_turn_source(options_.workload, options_.input, concurrency, seed, net::now()));
+    KVIST_TRY_VOID(prepare(seed));
+    KVIST_TRY(driver_, source_of(concurrency, seed, at));
     if (options_.max_turns) {
-      driver_ = std::make_unique<workload::LimitedSource>(std::move(driver_), *options_.max_turns);
+      driver_ =
+          std::make_unique<workload::LimitedSource>(std::move(driver_), options_.shard.share(*options_.max_turns));
     }
     concurrency_ = concurrency;
     settings_ = settings_at(concurrency);
@@ -165,7 +186,31 @@ class ServiceImpl final : public Service, private TurnListener {
   }
   [[nodiscard]] std::vector<workload::TurnSample> take_samples() override { return recorder_.take_samples(); }
 
+  [[nodiscard]] Progress progress(Duration within) const override {
+    const TimePoint now = net::now();
+    return {.succeeded = recorder_.totals().turns_succeeded,
+            .failed = recorder_.totals().turns_failed,
+            .samples_refused = recorder_.totals().samples_refused,
+            .window = recorder_.snapshot(now, in_flight(), within),
+            .itl_p50_ms = recorder_.gap_quantile_ms(now, 0.50, within),
+            .itl_p95_ms = recorder_.gap_quantile_ms(now, 0.95, within)};
+  }
+
  private:
+  [[nodiscard]] Result<std::unique_ptr<workload::TurnSource>> source_of(std::uint32_t concurrency, std::uint64_t seed,
+                                                                        TimePoint at) const {
+    if (options_.shard.count == 1) {
+      return workload::make_turn_source(options_.workload, options_.input, texts_, concurrency, seed, at);
+    }
+    if (!is_open() && concurrency < options_.shard.count) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} conversations at once on {} threads; want at least one each", concurrency,
+                              options_.shard.count));
+    }
+    return std::make_unique<workload::LoadDriver>(options_.workload, concurrency, seed, at, texts_,
+                                                  options_.input.think_time, options_.shard);
+  }
+
   void on_content(TimePoint at, std::uint32_t chunks, std::optional<Duration> ttft,
                   std::span<const float> gaps_ms) override {
     if (ttft) recorder_.on_first_token(at, *ttft);
@@ -276,8 +321,9 @@ class ServiceImpl final : public Service, private TurnListener {
     if (missing_usage_warned() || recorder_.totals().missing_usage == missing_usage_before_) return;
     missing_usage_before_ = kWarned;
     telemetry::log_warning(kComponent,
-                           "the target sends no usage: tokens of answers count by chunks, prompt and cached tokens are "
-                           "unknown");
+                           fmt::format("the target sends no usage: tokens of answers count by {}, prompt and cached "
+                                       "tokens are unknown",
+                                       options_.count_tokens ? "the tokenizer" : "chunks"));
   }
   [[nodiscard]] bool missing_usage_warned() const { return missing_usage_before_ == kWarned; }
 
@@ -374,9 +420,11 @@ class ServiceImpl final : public Service, private TurnListener {
   workload::LoadChange settings_;  // of the load under way, with its changes
   std::vector<workload::AppliedChange> changes_;
   std::uint64_t seed_ = 0;
-  std::uint64_t dropped_slots_before_ = 0;  // of earlier runs
-  std::uint64_t missing_usage_before_ = 0;  // of earlier runs; kWarned once this run has logged it
-  std::uint64_t failed_before_ = 0;         // of earlier runs
+  std::shared_ptr<const workload::Mix> texts_;  // null: a replay, or none was prepared
+  std::optional<std::uint64_t> texts_seed_;     // of which they are
+  std::uint64_t dropped_slots_before_ = 0;      // of earlier runs
+  std::uint64_t missing_usage_before_ = 0;      // of earlier runs; kWarned once this run has logged it
+  std::uint64_t failed_before_ = 0;             // of earlier runs
   std::unique_ptr<workload::TurnSource> driver_;
   std::optional<Refusals> noted_;  // of a load that was stopped or has ended
   std::map<ConversationId, std::unique_ptr<TurnCall>>
@@ -393,6 +441,15 @@ class ServiceImpl final : public Service, private TurnListener {
 Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, ServiceOptions options) {
   KVIST_TRY_VOID(workload::check_load(options.workload, options.input));
   if (options.model.empty()) return fail(ErrorCode::kInvalidArgument, "model: missing");
+  if (options.shard.count > 1 && !options.workload.trace.file.empty()) {
+    return fail(ErrorCode::kUnsupported, "a trace is driven by one thread");
+  }
+  if (options.shard.count > 1 && options.workload.arrivals.is_open() &&
+      options.workload.arrivals.max_conversations < options.shard.count) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} conversations at most on {} threads; want at least one each",
+                            options.workload.arrivals.max_conversations, options.shard.count));
+  }
   if (options.window <= Duration::zero()) return fail(ErrorCode::kInvalidArgument, "window: must be above 0");
   KVIST_TRY(std::string url, base_url(options.target_url));
   Target target{.url = std::move(url),
@@ -402,6 +459,7 @@ Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, ServiceOp
                 .path = options.path,
                 .headers = options.headers,
                 .prompt_ids = options.prompt_ids,
+                .count_tokens = options.count_tokens,
                 .secrets = secrets_of(options.target.bearer_key, options.headers, options.path)};
   auto service = std::make_unique<ServiceImpl>(loop, std::move(options), std::move(target));
   KVIST_TRY_VOID(service->listen());

@@ -75,6 +75,7 @@ TurnCall::TurnCall(net::HttpClient& client, const Target& target, workload::Star
       clock_(turn.conversation, turn.turn, turn.intended),
       reader_(clock_) {
   clock_.on_session(turn.session);
+  clock_.on_ready(turn.ready_or_intended());
   net::HttpRequest request = request_for(target, turn);
   clock_.on_handed(net::now());
   // Counts only until the socket has taken the request, or if the server answers before that.
@@ -156,7 +157,11 @@ void TurnCall::succeed(TimePoint ended) {
   std::string reply = reader_.take_reply();
   // As ids a message has one token per byte. Which ids the answer had is not known; how many, is. A server may say that
   // there were more than it was asked for.
-  if (target_->prompt_ids) reply.resize(std::min(clock_.sample().output_tokens(), most_tokens_), ' ');
+  if (target_->count_tokens && clock_.sample().completion_tokens == 0) {
+    clock_.on_counted_tokens(target_->count_tokens(reply));
+  }
+  if (target_->prompt_ids && !target_->prompt_ids->encodes_text())
+    reply.resize(std::min(clock_.sample().output_tokens(), most_tokens_), ' ');
   listener_->on_finished(clock_.finish(workload::TurnOutcome::kSucceeded, "", ended), std::move(reply));
 }
 

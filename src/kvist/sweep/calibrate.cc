@@ -25,6 +25,8 @@ namespace {
 
 constexpr Duration kStartTimeout = std::chrono::seconds(20);
 constexpr Duration kAnswerTimeout = std::chrono::seconds(60);
+/// Of one answer: a step ramps up, measures and drains for at least as long, and there are some fifteen steps.
+constexpr Duration kMostLifetime = std::chrono::seconds(60);
 constexpr std::uint64_t kSeed = 1;
 constexpr const char* kRequestPrefix = "loadgen-1";  // of that seed
 
@@ -104,6 +106,7 @@ loadgen::ServiceOptions load_options(const CalibrateOptions& options, std::uint3
   workload.starter_tokens_min = workload.starter_tokens_max = 64;
   workload.max_tokens = options.tokens;
   workload.ignore_eos = true;
+  workload.request_timeout = lifetime(options) + kAnswerTimeout;
   // Starts are spread over an answer's length, so that streams are not in step with each other.
   workload.target_rps = std::max(1.0, streams / to_seconds(lifetime(options)));
   return load;
@@ -145,7 +148,8 @@ Result<loadgen::CalibrationStep> measure(const CalibrateOptions& options, const 
   KVIST_TRY_VOID(load->start(streams, kSeed));
   KVIST_TRY_VOID(sleep(lifetime(options) + options.first, options.stop));
   const TimePoint from = net::now();
-  KVIST_TRY_VOID(sleep(options.measure, options.stop));
+  // Of streams longer than that none might begin within it.
+  KVIST_TRY_VOID(sleep(std::max(options.measure, lifetime(options)), options.stop));
   const TimePoint to = net::now();
   KVIST_TRY(const loadgen::ClientLoad client, load->client_load());
   const std::future<void> drained = load->stop(true);
@@ -162,7 +166,18 @@ Result<loadgen::CalibrationStep> measure(const CalibrateOptions& options, const 
 
 }  // namespace
 
+Result<void> check_calibrate_options(const CalibrateOptions& options) {
+  if (options.tokens < 2) return fail(ErrorCode::kInvalidArgument, "an answer needs at least two tokens");
+  const Duration length = lifetime(options);
+  if (length <= kMostLifetime) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("an answer of {} tokens would take {:.1f} s, and each step three times as long; want at most "
+                          "{:.0f} s: fewer tokens, or a smaller gap",
+                          options.tokens, to_seconds(length), to_seconds(kMostLifetime)));
+}
+
 Result<loadgen::Calibration> calibrate(const CalibrateOptions& options) {
+  KVIST_TRY_VOID(check_calibrate_options(options));
   KVIST_TRY(const TemporaryFolder folder, TemporaryFolder::make());
   KVIST_TRY(const ReferenceProcess server, ReferenceProcess::start(options, folder.path()));
   loadgen::Calibration calibration{.kvist_version = std::string(kVersion),

@@ -15,13 +15,17 @@ struct CalibrateOptions {
   Duration first = std::chrono::milliseconds(50);  ///< the server's: from a request to its first token
   Duration gap = std::chrono::milliseconds(20);    ///< between two tokens
   std::uint32_t tokens = 50;
-  Duration measure = std::chrono::seconds(2);  ///< of each step, after a ramp of the length of one answer
+  Duration measure =
+      std::chrono::seconds(2);  ///< of each step, after a ramp of the length of one answer; at least that
   std::uint32_t most_streams = 10'000;
   double error_limit_ms = 1;
   /// Is told of each step, once it is measured.
   std::function<void(const loadgen::CalibrationStep& step)> on_step = {};
   std::stop_token stop = {};
 };
+
+/// Refuses answers that would take too long. The error says how long, and what would be right.
+[[nodiscard]] Result<void> check_calibrate_options(const CalibrateOptions& options);
 
 /// Blocks, for some seconds per step. A step whose error is too large is measured twice, because a machine that others
 /// use disturbs one now and then, and the better one counts. Errors: the server does not start or ends; kCancelled.

@@ -1,0 +1,83 @@
+// A load that is driven, on one loop or on several threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/base/time.h"
+#include "kvist/workload/snapshot.h"
+#include "kvist/workload/turn_sample.h"
+#include "kvist/workload/turn_source.h"
+
+namespace kvist::loadgen {
+
+/// How a loop kept up.
+struct LoopHealth {
+  double loop_delay_p99_ms = 0;
+  double loop_delay_max_ms = 0;
+  std::uint64_t loop_stalls = 0;                 ///< ticks that were late by a whole period (10 ms) or more
+  double loop_stalled_ms = 0;                    ///< the sum of them
+  std::optional<double> run_queue_seconds = {};  ///< its thread waited for a processor; nothing: not known here
+};
+
+/// The load of the client itself since the last start() or raise(). Of several loops the worst, stalls as sums.
+struct ClientLoad {
+  double loop_delay_p99_ms = 0;
+  double loop_delay_max_ms = 0;
+  std::uint64_t loop_stalls = 0;                 ///< ticks that were late by a whole period (10 ms) or more
+  double loop_stalled_ms = 0;                    ///< the sum of them
+  double cpu_seconds = 0;                        ///< of this process since then
+  std::optional<double> run_queue_seconds = {};  ///< the loop's thread waited for a processor; nothing: not known here
+  std::optional<double> steal_share = {};        ///< of all processors' time; nothing: not known here
+  std::optional<std::string> refused_starts = {};  ///< a remark on the number of refused open arrivals
+  std::vector<LoopHealth> loops = {};              ///< each, if there are several
+};
+
+/// What a progress line says. Of several threads rates are sums, and percentiles means of the threads' (each drives a
+/// random part of the same load); the figures at the end are exact.
+struct Progress {
+  std::uint64_t succeeded = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t samples_refused = 0;
+  workload::Snapshot window;
+  std::optional<double> itl_p50_ms, itl_p95_ms;
+};
+
+/// Threads: one, that of the loop on which callbacks come.
+class Load {
+ public:
+  virtual ~Load() = default;
+
+  /// Of metrics and control API.
+  [[nodiscard]] virtual std::uint16_t port() const = 0;
+  /// Makes what a load with this seed needs and takes long to make (shared texts), so that start() begins at once. It
+  /// is kept until another seed is asked for.
+  [[nodiscard]] virtual Result<void> prepare(std::uint64_t seed) = 0;
+  /// Begins to drive `concurrency` conversations at once or, with open arrivals, so many starts per minute. Errors:
+  /// kInvalidArgument while running.
+  [[nodiscard]] virtual Result<void> start(std::uint32_t concurrency, std::uint64_t seed) = 0;
+  /// Starts no further turns. With `drain`, turns in flight may end; without, they are cancelled (kAbandoned). Calls
+  /// `stopped` when nothing is in flight any more.
+  virtual void stop(bool drain, std::function<void()> stopped) = 0;
+  /// Sets what is called from the loop when a load has ended by itself: as many turns as were ordered were driven, or
+  /// the source (a trace, a profile of arrivals) has nothing more to do, and nothing is in flight.
+  virtual void on_ended(std::function<void()> ended) = 0;
+  /// Whether the load has sent its last turn by itself, so that only answers are awaited; true when idle.
+  [[nodiscard]] virtual bool is_exhausted() const = 0;
+  [[nodiscard]] virtual std::uint32_t in_flight() const = 0;
+  /// Of the last `within`, which is at most the window.
+  [[nodiscard]] virtual Progress progress(Duration within) const = 0;
+  [[nodiscard]] virtual ClientLoad client_load() const = 0;
+  /// Open arrivals of the last load that waited for a place, as of its stop.
+  [[nodiscard]] virtual workload::HeldBack held_back() const = 0;
+  /// The changes since start(), in their order.
+  [[nodiscard]] virtual const std::vector<workload::AppliedChange>& changes() const = 0;
+  /// Returns all samples since start() and keeps none.
+  [[nodiscard]] virtual std::vector<workload::TurnSample> take_samples() = 0;
+};
+
+}  // namespace kvist::loadgen
