@@ -320,6 +320,26 @@ TEST(LoadOutput, ChangesOfTheLoadAreWrittenAndAreInTheOrderedRate) {
   EXPECT_TRUE(Parsed(load_summary_json(run, figures_of(run))).root["changes"].error());
 }
 
+TEST(LoadOutput, WhatWasSentIsWrittenWithItsMix) {
+  LoadRun run = sample_load();
+  EXPECT_TRUE(Parsed(load_summary_json(run, figures_of(run))).root["mix"].error());
+  workload::WorkloadPart drawn{.weight = 3, .name = "short.yaml", .sha256 = "ab"};
+  drawn.spec.max_tokens = 17;
+  workload::WorkloadPart chats{.weight = 1, .name = "chats.jsonl", .sha256 = "cd"};
+  chats.scripts = std::make_shared<const std::vector<workload::ChatScript>>(2);
+  run.mix = std::make_shared<const std::vector<workload::WorkloadPart>>(std::vector{drawn, chats});
+  run.think_time = {.least = std::chrono::seconds(1), .most = std::chrono::milliseconds(2'500)};
+  run.dataset_sha256 = "ef";
+  const Parsed summary(load_summary_json(run, figures_of(run)));
+  EXPECT_EQ(summary.at("/mix/0/weight"), 3);
+  EXPECT_EQ(std::string_view(summary.root.at_pointer("/mix/0/file")), "short.yaml");
+  EXPECT_THAT(std::string(std::string_view(summary.root.at_pointer("/mix/0/workload"))), HasSubstr("max_tokens: 17"));
+  EXPECT_EQ(std::int64_t(summary.root.at_pointer("/mix/1/conversations")), 2);
+  EXPECT_EQ(std::string_view(summary.root.at_pointer("/mix/1/sha256")), "cd");
+  EXPECT_EQ(summary.at("/think_time_s/most"), 2.5);
+  EXPECT_EQ(std::string_view(summary.root["dataset_sha256"]), "ef");
+}
+
 TEST(LoadOutput, EveryRequestAndEveryTokenIsWritten) {
   const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "kvist-load-output";
   std::filesystem::remove_all(folder);

@@ -46,14 +46,14 @@ std::string_view outcome_text(TurnOutcome outcome) {
   return outcome == TurnOutcome::kSucceeded ? "succeeded" : outcome == TurnOutcome::kFailed ? "failed" : "abandoned";
 }
 
-void totals(JsonWriter& json, const LoadTotals& t) {
+void totals(JsonWriter& json, const LoadTotals& t, const char* without_usage) {
   json.key("requests").begin_object().field("sent", t.sent).field("succeeded", t.succeeded).field("failed", t.failed);
   json.field("abandoned", t.abandoned).field("without_usage", t.without_usage).end_object();
   const bool usage = t.without_usage == 0;
   json.key("tokens").begin_object();
   number_or_null(json, "prompt", usage, t.prompt_tokens);
   number_or_null(json, "cached", usage, t.cached_tokens);
-  json.field("output", t.output_tokens).field("output_counted_by", usage ? "usage" : "chunks").end_object();
+  json.field("output", t.output_tokens).field("output_counted_by", usage ? "usage" : without_usage).end_object();
 }
 
 void headline(JsonWriter& json, const LoadFigures& figures) {
@@ -113,6 +113,47 @@ void ages(JsonWriter& json, const TurnSample& turn) {
   if (!turn.unsure_ms.empty()) numbers(json, "unsure_ms", turn.unsure_ms);
 }
 
+/// What of the load is not in its workload.
+void content(JsonWriter& json, const LoadRun& run) {
+  if (!run.dataset_sha256.empty()) json.field("dataset_sha256", run.dataset_sha256);
+  if (!run.tokenizer_sha256.empty()) json.field("tokenizer_sha256", run.tokenizer_sha256);
+  if (!run.prompt_ids.empty()) json.field("prompt_ids", run.prompt_ids);
+  if (!run.think_time.is_none()) {
+    json.key("think_time_s").begin_object();
+    number(json, "least", to_seconds(run.think_time.least));
+    number(json, "most", to_seconds(run.think_time.most));
+    json.end_object();
+  }
+  if (!run.mix) return;
+  json.key("mix").begin_array();
+  for (const workload::WorkloadPart& part : *run.mix) {
+    json.begin_object().field("file", part.name).field("sha256", part.sha256).field("weight", part.weight);
+    if (part.scripts) {
+      json.field("conversations", part.scripts->size());
+    } else {
+      json.field("workload", spec::to_yaml(part.spec));
+    }
+    json.end_object();
+  }
+  json.end_array();
+}
+
+/// How each of several threads of the client kept up.
+void loops(JsonWriter& json, const LoadRun& run) {
+  if (run.loops.empty()) return;
+  json.key("client_loops").begin_array();
+  for (const LoadLoop& loop : run.loops) {
+    json.begin_object();
+    number(json, "loop_delay_p99_ms", loop.delay_p99_ms);
+    number(json, "loop_delay_max_ms", loop.delay_max_ms);
+    json.field("loop_stalls", loop.stalls);
+    number(json, "loop_stalled_ms", loop.stalled_ms);
+    number(json, "run_queue_share", loop.run_queue_share);
+    json.end_object();
+  }
+  json.end_array();
+}
+
 /// What was changed while the load ran.
 void changes(JsonWriter& json, const LoadRun& run) {
   if (run.changes.empty()) return;
@@ -158,10 +199,11 @@ std::string load_summary_json(const LoadRun& run, const LoadFigures& figures) {
   number_or_null(json, "concurrency", run.concurrency.has_value(), run.concurrency.value_or(0));
   number(json, "rate_per_s", run.rate_per_s);
   json.key("workload").value(spec::to_yaml(run.workload));
+  content(json, run);
   changes(json, run);
   number(json, "warmup_s", to_seconds(run.level.measure_from - run.level.started), 1e3);
   number(json, "window_s", figures.window_s, 1e3);
-  totals(json, figures.totals);
+  totals(json, figures.totals, run.tokenizer_sha256.empty() ? "chunks" : "tokenizer");
   number(json, "completed_per_s", figures.completed_per_s);
   number(json, "prompt_tokens_per_s", figures.prompt_tokens_per_s);
   headline(json, figures);
@@ -178,6 +220,7 @@ std::string load_summary_json(const LoadRun& run, const LoadFigures& figures) {
   json.end_object();
   arrivals(json, figures);
   write_client(json, run.level.client, figures.level.analysis.client);
+  loops(json, run);
   json.key("remarks").begin_array();
   for (const std::string& remark : run.level.remarks) json.value(remark);
   json.end_array().end_object();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,26 +12,43 @@
 #include "kvist/analysis/headline.h"
 #include "kvist/results/records.h"
 #include "kvist/spec/workload.h"
+#include "kvist/workload/mix.h"
+#include "kvist/workload/think_time.h"
 #include "kvist/workload/turn_source.h"
 
 namespace kvist::report {
+
+/// How one of several threads of the client kept up.
+struct LoadLoop {
+  double delay_p99_ms = 0;
+  double delay_max_ms = 0;
+  std::uint64_t stalls = 0;
+  double stalled_ms = 0;
+  std::optional<double> run_queue_share = {};
+};
 
 /// The run as it was ordered and recorded.
 struct LoadRun {
   std::string kvist_version;
   std::string target;  ///< http://host:port
   std::string model;
-  std::string dataset;         ///< what was sent: "synthetic", or the name of a file
-  std::string started_utc;     ///< ISO 8601
-  double started_unix_s = 0;   ///< the same instant, which `level.started` is in core time
-  std::string command;         ///< as the user typed it; empty: not known
-  std::string request_prefix;  ///< X-Request-Id is "<prefix>-<conversation>-<turn>"
+  std::string dataset;              ///< what was sent: "synthetic", or the name of a file
+  std::string dataset_sha256 = {};  ///< of that file; empty: there is none
+  std::shared_ptr<const std::vector<workload::WorkloadPart>> mix = nullptr;  ///< the kinds of conversations, if several
+  workload::ThinkTime think_time = {};
+  std::string prompt_ids = {};        ///< the range of ids of which prompts are made; empty: they are text
+  std::string tokenizer_sha256 = {};  ///< of the tokenizer.json in whose tokens lengths are; empty: there was none
+  std::string started_utc;            ///< ISO 8601
+  double started_unix_s = 0;          ///< the same instant, which `level.started` is in core time
+  std::string command;                ///< as the user typed it; empty: not known
+  std::string request_prefix;         ///< X-Request-Id is "<prefix>-<conversation>-<turn>"
   spec::WorkloadSpec workload;
   std::optional<std::uint32_t> concurrency = {};      ///< closed loop
   std::optional<double> rate_per_s = {};              ///< open loop: starts per second that were ordered
   std::optional<std::uint64_t> requests = {};         ///< as many were ordered
   workload::HeldBack held_back = {};                  ///< open loop: arrivals that waited for a place
   std::vector<workload::AppliedChange> changes = {};  ///< of the load while it ran
+  std::vector<LoadLoop> loops = {};                   ///< of the client, if it has several threads
   bool is_chat = true;                                ///< or completions
   results::LevelRecord level;                         ///< all turns; measure_from and measure_to bound the window
 };

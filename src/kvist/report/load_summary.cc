@@ -31,11 +31,12 @@ std::string turns_line(const LoadFigures& figures) {
                      t.abandoned, figures.window_s);
 }
 
-std::string rates_line(const LoadFigures& figures) {
+std::string rates_line(const LoadRun& run, const LoadFigures& figures) {
+  const char* const counted = run.tokenizer_sha256.empty() ? " (the target sends no usage: one token per chunk)"
+                                                           : " (the target sends no usage: by the tokenizer)";
   return fmt::format("rates    {} turns/s, {} conversation starts/s, {} output tokens/s{}\n",
                      rate(figures.exact().turns_per_s, 2), rate(figures.exact().conversation_starts_per_s, 2),
-                     rate(figures.output_tokens_per_s, 1),
-                     figures.totals.without_usage > 0 ? " (the target sends no usage: one token per chunk)" : "");
+                     rate(figures.output_tokens_per_s, 1), figures.totals.without_usage > 0 ? counted : "");
 }
 
 std::string cache_line(const LoadFigures& figures) {
@@ -98,7 +99,7 @@ std::string first_error(const LoadRun& run) {
 }  // namespace
 
 std::string load_summary(const LoadRun& run, const LoadFigures& figures) {
-  std::string text = turns_line(figures) + rates_line(figures) + cache_line(figures) + percentiles(run, figures);
+  std::string text = turns_line(figures) + rates_line(run, figures) + cache_line(figures) + percentiles(run, figures);
   if (figures.arrivals) text += "arrivals " + arrival_text(*figures.arrivals) + "\n";
   text += "client   " + client_text(run.level.client, figures.level.analysis.client) + "\n";
   for (const std::string& remark : run.level.remarks) text += "remark   " + remark + "\n";
