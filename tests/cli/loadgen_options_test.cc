@@ -12,6 +12,8 @@
 #include <limits>
 #include <vector>
 
+#include "kvist/cli/calibration_file.h"
+
 namespace kvist::cli {
 namespace {
 
@@ -216,6 +218,113 @@ TEST_F(LoadgenOptions, NumbersAreFiniteAndWithinTheirBounds) {
   EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.duration = "-5s"; }), HasSubstr("--duration"));
   EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.warmup = "-5s"; }), HasSubstr("--warmup"));
   EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.progress = "-5s"; }), HasSubstr("--progress"));
+}
+
+TEST_F(LoadgenOptions, ThePlanKnowsAMixAndTheHighestRate) {
+  write("short.yaml", "workload: {turns_min: 2, turns_max: 2, max_tokens: 10, ignore_eos: true}");
+  write("long.yaml", "workload: {turns_min: 4, turns_max: 4, max_tokens: 100, ignore_eos: true}");
+  write("open.yaml", "workload: {turns_min: 4, turns_max: 4, max_tokens: 100}");
+  const auto plan = [&](const Change& change) { return planned_load(read(change).value()); };
+  const auto mix = [this](auto& a) { a.rate = 8, a.mix = {"3:" + file("short.yaml"), "1:" + file("long.yaml")}; };
+  EXPECT_DOUBLE_EQ(plan(mix).turns_per_s.value(), 8 * (3 * 2 + 4) / 4.0);
+  EXPECT_DOUBLE_EQ(plan(mix).events_per_s.value(), 8 * (3 * 2 * 10 + 4 * 100) / 4.0);
+  EXPECT_FALSE(plan([&](auto& a) { mix(a), a.mix.push_back("1:" + file("open.yaml")); }).events_per_s.has_value());
+  const auto ramp = [](auto& a) { a.rate = 10, a.input_tokens = "9", a.profile = "0s:0.1,10s:2,20s:2,30s:5"; };
+  EXPECT_DOUBLE_EQ(plan(ramp).turns_per_s.value(), 50);
+  EXPECT_DOUBLE_EQ(plan([&](auto& a) { ramp(a), a.duration = "5s"; }).turns_per_s.value(), 10 * 1.05);
+  EXPECT_DOUBLE_EQ(plan([&](auto& a) { ramp(a), a.duration = "15s"; }).turns_per_s.value(), 20);
+  write("three.jsonl", R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"},)"
+                       R"( {"role": "user", "content": "c"}]})");
+  EXPECT_DOUBLE_EQ(plan([&](auto& a) { a.rate = 4, a.dataset = file("three.jsonl"); }).turns_per_s.value(), 8);
+}
+
+TEST_F(LoadgenOptions, WhatAFileSaysInVainIsRefused) {
+  write("texts.yaml", "workload: {turns_min: 2, turns_max: 2}");
+  write("rate.yaml", "workload: {target_rps: 3, seed: 5, request_timeout: 9 s}");
+  write("answers.yaml", "workload: {max_tokens: 9, ignore_eos: true}");
+  const auto mix = [this](auto& a) { a.concurrency = 1, a.mix = {"1:" + file("chats.jsonl")}; };
+  const auto chats = [this](auto& a) { a.concurrency = 1, a.dataset = file("chats.jsonl"); };
+  EXPECT_THAT(error_of([&](auto& a) { mix(a), a.workload_file = file("texts.yaml"); }),
+              HasSubstr("-f: what is sent is said by the files of --mix"));
+  EXPECT_THAT(error_of([&](auto& a) { mix(a), a.workload_file = file("answers.yaml"); }), HasSubstr("-f: "));
+  EXPECT_THAT(error_of([&](auto& a) { chats(a), a.workload_file = file("texts.yaml"); }),
+              HasSubstr("-f: what is sent is said by --dataset"));
+  EXPECT_EQ(error_of([&](auto& a) { chats(a), a.workload_file = file("answers.yaml"); }), "no error");
+  EXPECT_EQ(error_of([&](auto& a) { mix(a), a.workload_file = file("rate.yaml"); }), "no error");
+  EXPECT_THAT(error_of([&](auto& a) { a.workload_file = file("gamma.yaml"), a.concurrency = 4, a.max_start_rate = 1; }),
+              HasSubstr("--max-start-rate: is for a closed loop"));
+  EXPECT_THAT(error_of([&](auto& a) { a.within_calibration = true; }), HasSubstr("--within-calibration: needs a load"));
+  // A length beside a file changes that length alone.
+  const auto both =
+      read([&](auto& a) { a.workload_file = file("texts.yaml"), a.concurrency = 1, a.input_tokens = "50"; });
+  EXPECT_EQ(both->workload.turns_min, 2U);
+  EXPECT_EQ(both->workload.starters, 10U);
+  EXPECT_EQ(both->workload.starter_tokens_max, 50U);
+}
+
+TEST_F(LoadgenOptions, LengthsFollowALaw) {
+  const auto laws = read([](auto& a) {
+    a.concurrency = 1, a.turns = "geometric:4:2-9", a.input_tokens = "lognormal:500/200";
+    a.output_tokens = "list:64*3,512", a.follow_up_tokens = "normal:40/10:20-60";
+  });
+  ASSERT_TRUE(laws.has_value()) << laws.error().message;
+  EXPECT_EQ(spec::text_of(laws->workload.turns()), "geometric:4:2-9");
+  EXPECT_EQ(spec::text_of(laws->workload.starter_tokens()), "lognormal:500/200:1-2500");
+  EXPECT_EQ(spec::text_of(laws->workload.answer_tokens()), "list:64*3,512*1");
+  EXPECT_EQ(spec::text_of(laws->workload.follow_up_tokens()), "normal:40/10:20-60");
+  EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.turns = "geometric:x"; }),
+              HasSubstr("--turns: \"geometric:x"));
+  const auto text =
+      read([](auto& a) { a.concurrency = 1, a.input_tokens = "normal:100/10:50-200", a.characters_per_token = 4; });
+  EXPECT_EQ(spec::text_of(text->workload.starter_tokens()), "normal:400/40:200-800");
+}
+
+TEST_F(LoadgenOptions, FollowUpsAreOfAListAndRepliesMayBeRecorded) {
+  write("follow.txt", "Tell me more.\r\n\nWhy?");
+  const auto listed = [this](auto& a) { a.concurrency = 1, a.turns = "3", a.follow_ups = file("follow.txt"); };
+  ASSERT_TRUE(read(listed).has_value()) << error_of(listed);
+  EXPECT_EQ(read(listed)->workload.follow_ups, (std::vector<std::string>{"Tell me more.", "Why?"}));
+  EXPECT_THAT(error_of([&](auto& a) { listed(a), a.follow_up_tokens = "9"; }), HasSubstr("--follow-up-tokens"));
+  EXPECT_THAT(error_of([&](auto& a) { listed(a), a.turns = "1"; }),
+              HasSubstr("--follow-ups: conversations of one turn"));
+  EXPECT_THAT(error_of([&](auto& a) { listed(a), a.dataset = file("chats.jsonl"), a.turns = ""; }),
+              HasSubstr("--follow-ups: the data set"));
+  write("empty.txt", "\n");
+  EXPECT_THAT(error_of([&](auto& a) { listed(a), a.follow_ups = file("empty.txt"); }), HasSubstr("no line"));
+  write("two.jsonl", R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "bb"},)"
+                     R"( {"role": "user", "content": "c"}]})");
+  const auto chats = [this](auto& a) { a.concurrency = 1, a.dataset = file("two.jsonl"); };
+  EXPECT_EQ(read(chats)->input.scripts->at(0).turns[0].reply, "");
+  const auto recorded = read([&](auto& a) { chats(a), a.replies = "recorded"; });
+  EXPECT_EQ(recorded->input.scripts->at(0).turns[0].reply, "bb");
+  EXPECT_EQ(recorded->workload.replies, spec::Replies::kRecorded);
+  EXPECT_THAT(error_of([&](auto& a) { chats(a), a.replies = "none"; }), HasSubstr("--replies: \"none\""));
+}
+
+TEST_F(LoadgenOptions, LengthsInTheTokensOfATokenizer) {
+  const std::string folder = std::string(KVIST_SOURCE_DIR) + "/tests/golden/vllm/llama3";
+  const auto drawn = [&](auto& a) { a.concurrency = 1, a.input_tokens = "64", a.tokenizer = folder; };
+  const auto order = read(drawn);
+  ASSERT_TRUE(order.has_value()) << order.error().message;
+  EXPECT_EQ(order->count_tokens(order->input.tokens->make(3, 64)), 64U);
+  EXPECT_EQ(order->tokenizer_sha256.size(), 64U);
+  EXPECT_EQ(read([&](auto& a) { drawn(a), a.tokenizer += "/tokenizer.json"; })->tokenizer_sha256,
+            order->tokenizer_sha256);
+  const auto encoded = read([&](auto& a) { drawn(a), a.prompt_ids = "encoded"; });
+  EXPECT_EQ(encoded->prompt_ids->of({{"user", order->input.tokens->make(3, 64)}}).size(), 64U);
+  EXPECT_THAT(error_of([&](auto& a) { drawn(a), a.prompt_ids = "5-9"; }), HasSubstr("--prompt-ids: with --tokenizer"));
+  EXPECT_THAT(error_of([&](auto& a) { drawn(a), a.tokenizer = "", a.prompt_ids = "encoded"; }),
+              HasSubstr("--prompt-ids: encoded needs --tokenizer"));
+  EXPECT_THAT(error_of([&](auto& a) { drawn(a), a.characters_per_token = 4; }),
+              HasSubstr("--characters-per-token: with --tokenizer"));
+  EXPECT_THAT(error_of([&](auto& a) { drawn(a), a.tokenizer = file("nothing"); }), HasSubstr("--tokenizer"));
+  EXPECT_THAT(error_of([&](auto& a) { a.dataset = file("trace.jsonl"), a.tokenizer = folder; }),
+              HasSubstr("--tokenizer: a trace"));
+  // A data set's replies limit the answers, by their tokens.
+  write("long.jsonl", R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": ")" +
+                          order->input.tokens->make(1, 33) + R"("}]})");
+  const auto chats = read([&](auto& a) { a.concurrency = 1, a.dataset = file("long.jsonl"), a.tokenizer = folder; });
+  EXPECT_EQ(chats->input.scripts->at(0).turns[0].max_tokens, 33U);
 }
 
 }  // namespace

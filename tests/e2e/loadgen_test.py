@@ -342,6 +342,93 @@ def secrets_are_in_no_file():
         assert len(server.requests) == 4, "a second value of one --header is no header"
 
 
+def patch(url, body):
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="PATCH")
+    with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
+        return json.load(answer)
+
+
+def a_load_is_changed_while_it_runs():
+    server = PacedServer()
+    with tempfile.TemporaryDirectory() as folder:
+        load = subprocess.Popen([BINARY, "loadgen", "--target", server.url, "--model", "m", "--rate", "0.01", "--arrivals", "constant", "--input-tokens", "20",
+                                 "--port", "0", "--output", folder, "--progress", "0s", "--calibration", "none"], stdout=subprocess.PIPE, text=True)
+        control = f"http://127.0.0.1:{load.stdout.readline().split('http=')[1].strip()}/load"
+        eventually(lambda: len(server.requests) == 1)
+        assert patch(control, {"rate": 100})["target_rps"] == 100
+        eventually(lambda: len(server.requests) >= 50)
+        assert patch(control, {"rate": 0.01})["concurrency"] == 1  # starts per minute
+        load.send_signal(signal.SIGINT)
+        out, _ = load.communicate(timeout=DEADLINE_S)
+        summary = json.loads((pathlib.Path(folder) / "summary.json").read_text())
+        lines = [json.loads(line) for line in (pathlib.Path(folder) / "requests.jsonl").read_text().splitlines()]
+    assert "the load was changed: 100 starts/s" in out, out
+    first, second = summary["changes"]
+    assert (first["rate_per_s"], second["rate_per_s"]) == (100, 0.01) and first["at_s"] < second["at_s"], summary["changes"]
+    # A hundredth of a gap at the old rate has passed for each second before the change; then there is one every 10 ms.
+    due = sorted(line["intended_s"] for line in lines)
+    begin = first["at_s"] + (1 - 0.01 * first["at_s"]) / 100
+    assert all(abs(at - (begin + 0.01 * i)) < 1e-6 for i, at in enumerate(due[1:]) if at <= second["at_s"]), (first, due[:5])
+    assert all(first["at_s"] < at <= second["at_s"] for at in due[1:])
+
+
+def connections_come_from_the_addresses_that_were_given():
+    server = PacedServer()
+    peers = set()
+    process = server.server.process_request
+    server.server.process_request = lambda request, address: (peers.add(address[0]), process(request, address))
+    done = loadgen(server.url, "--concurrency", 6, "--requests", 24, "--input-tokens", 20, "--source-addresses", "127.0.0.2-127.0.0.4")
+    assert "24 succeeded" in done.stdout, done.stdout
+    assert peers == {"127.0.0.2", "127.0.0.3", "127.0.0.4"}, peers
+    done = loadgen(server.url, "--concurrency", 1, "--source-addresses", "192.0.2.1", ok=False)
+    assert "--source-addresses: cannot connect from 192.0.2.1" in done.stderr, done.stderr
+
+
+def lengths_are_in_the_tokens_of_a_tokenizer():
+    server = PacedServer(usage=False)
+    folder = pathlib.Path(__file__).parents[1] / "golden" / "vllm" / "llama3"
+    with tempfile.TemporaryDirectory() as out:
+        done = loadgen(server.url, "--concurrency", 1, "--requests", 3, "--input-tokens", 33, "--tokenizer", folder, "--prompt-ids", "encoded", "--output", out)
+        summary = json.loads((pathlib.Path(out) / "summary.json").read_text())
+    assert [len(body["prompt"]) for _, _, body in server.requests] == [33] * 3
+    assert "by the tokenizer" in done.stdout and summary["tokens"]["output_counted_by"] == "tokenizer"
+    # "w0 w1 ... " has more tokens than chunks.
+    assert summary["tokens"]["output"] > 3 * TOKENS
+
+
+def follow_ups_and_recorded_replies_are_what_is_said():
+    server = PacedServer()
+    with tempfile.TemporaryDirectory() as folder:
+        chats = pathlib.Path(folder) / "chats.jsonl"
+        chats.write_text(json.dumps({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "recorded"}, {"role": "user", "content": "b"}]}))
+        loadgen(server.url, "--concurrency", 1, "--requests", 2, "--dataset", chats, "--replies", "recorded")
+        lines = pathlib.Path(folder) / "follow.txt"
+        lines.write_text("Why?\nAnd then?\n")
+        loadgen(server.url, "--concurrency", 1, "--requests", 4, "--turns", "list:4", "--follow-ups", lines)
+    assert [message["content"] for message in server.requests[1][2]["messages"]] == ["a", "recorded", "b"]
+    said = [body["messages"][-1]["content"] for _, _, body in server.requests[3:]]
+    assert set(said) <= {"Why?", "And then?"} and len(said) == 3, said
+
+
+def threads_send_what_one_thread_sends():
+    asked, due = [], []
+    for threads in (1, 3):
+        server = PacedServer()
+        with tempfile.TemporaryDirectory() as folder:
+            done = loadgen(server.url, "--rate", 100, "--requests", 60, "--input-tokens", 40, "--seed", 4, "--threads", threads, "--output", folder)
+            summary = json.loads((pathlib.Path(folder) / "summary.json").read_text())
+            lines = [json.loads(line) for line in (pathlib.Path(folder) / "requests.jsonl").read_text().splitlines()]
+        assert "60 succeeded" in done.stdout, done.stdout
+        assert len(summary.get("client_loops", [None])) == threads
+        asked.append(sorted((headers["X-Request-Id"], body["messages"][0]["content"]) for _, headers, body in server.requests))
+        instants = {line["conversation"]: line["intended_s"] for line in lines}
+        due.append([instants[i] - instants[0] for i in range(60)])
+    assert asked[0] == asked[1], "the same requests"
+    assert all(abs(a - b) < 1e-8 for a, b in zip(*due)), "at the same instants"
+    done = loadgen("http://127.0.0.1:1", "--concurrency", 2, "--threads", 3, ok=False)
+    assert "2 conversations at once on 3 threads" in done.stderr, done.stderr
+
+
 def a_deployment_is_driven_to_its_end():
     with deployment(workers=2) as (gateway, _):
         done = loadgen(gateway.url, "--model", "test-model", "--concurrency", 8, "--requests", 40, "--input-tokens", 200, "--output-tokens", "5-20", "--turns", "2-3")
@@ -364,5 +451,6 @@ run([an_open_loop_sends_its_requests_and_says_what_it_measured, the_same_seed_is
      arrivals_that_are_held_back_are_not_as_ordered, secrets_are_in_no_file, a_load_of_the_control_api_that_runs_out_leaves_it_idle,
      the_progress_line_leaves_the_window_of_the_metrics_as_it_is, without_usage_answers_count_by_chunks, data_sets_are_sent_with_live_replies,
      prompts_of_token_ids_have_exact_lengths_and_common_prefixes, workloads_are_mixed_by_weight, users_think_before_they_go_on,
-     token_ids_reach_the_workers_of_a_deployment,
+     token_ids_reach_the_workers_of_a_deployment, a_load_is_changed_while_it_runs, connections_come_from_the_addresses_that_were_given,
+     threads_send_what_one_thread_sends, lengths_are_in_the_tokens_of_a_tokenizer, follow_ups_and_recorded_replies_are_what_is_said,
      a_deployment_is_driven_to_its_end, wrong_options_are_refused_with_what_would_be_right])

@@ -72,6 +72,9 @@ Result<sweep::CalibrateOptions> calibrate_options(const CalibrateArguments& argu
   const std::uint64_t room = descriptors > 2 * kOtherDescriptors ? descriptors - kOtherDescriptors : kOtherDescriptors;
   options.tokens = arguments.tokens;
   options.most_streams = static_cast<std::uint32_t>(std::min<std::uint64_t>(arguments.most_streams, room));
+  if (Result<void> good = sweep::check_calibrate_options(options); !good) {
+    return std::unexpected(std::move(good).error().in("--tokens"));
+  }
   options.on_step = [](const loadgen::CalibrationStep& step) {
     std::fprintf(
         stderr, "%s\n",
@@ -107,6 +110,7 @@ Result<void> serve_reference(const ReferenceArguments& arguments) {
   options.http = {arguments.host, arguments.port};
   KVIST_TRY(options.first, parse_duration(arguments.first, "--first"));
   KVIST_TRY(options.gap, parse_duration(arguments.gap, "--gap"));
+  KVIST_TRY(options.jitter, parse_duration(arguments.jitter, "--jitter"));
   net::raise_descriptor_limit();
   telemetry::start_logging(telemetry::LogLevel::kWarning, "reference");
   net::EventLoop loop;

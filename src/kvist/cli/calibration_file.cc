@@ -6,14 +6,18 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "kvist/sweep/machine.h"
 #include "kvist/telemetry/log.h"
+#include "kvist/workload/arrival_profile.h"
+#include "kvist/workload/mix.h"
 
 namespace kvist::cli {
 namespace {
 
+constexpr double kForever = std::numeric_limits<double>::infinity();
 constexpr std::uintmax_t kMostBytes = 1U << 20;
 
 Result<std::string> read_text(const std::string& path) {
@@ -87,14 +91,14 @@ loadgen::DrivenLoad planned_load(const LoadOrder& order) {
     load.streams = *order.level;
   } else if (!replays) {
     // Turns follow each other within a conversation, so that in the long run there are as many times more.
-    const double starts = workload.arrivals.starts_per_second(*order.level);
-    const bool drawn = !order.input.scripts;
-    const double turns = drawn ? 0.5 * (workload.turns_min + workload.turns_max) : 1;
-    load.turns_per_s = starts * turns;
-    if (drawn && workload.ignore_eos) {
-      const std::uint32_t fewest = workload.max_tokens_min > 0 ? workload.max_tokens_min : workload.max_tokens;
-      load.events_per_s = *load.turns_per_s * 0.5 * (fewest + static_cast<double>(workload.max_tokens));
-    }
+    const workload::ArrivalProfile profile(workload.arrivals.profile);
+    const double starts = workload.arrivals.starts_per_second(*order.level) *
+                          profile.peak_until(order.duration ? to_seconds(*order.duration) : kForever);
+    const workload::ConversationMeans means =
+        order.input.mix ? workload::mean_conversation(*order.input.mix)
+                        : workload::mean_conversation({{.spec = workload, .scripts = order.input.scripts}});
+    load.turns_per_s = starts * means.turns;
+    if (means.answer_tokens) load.events_per_s = starts * *means.answer_tokens;
   }
   return load;
 }

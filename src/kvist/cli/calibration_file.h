@@ -17,8 +17,8 @@ namespace kvist::cli {
 /// What --calibration names: a file; "none"; empty: the usual one if it is there, and of this machine.
 [[nodiscard]] Result<std::optional<loadgen::Calibration>> find_calibration(const std::string& wanted);
 
-/// What is known of a load before it runs: the conversations at once of a closed loop; the starts of an open one, and
-/// the tokens that their answers may have.
+/// What is known of a load before it runs: the conversations at once of a closed loop; the turns of an open one at its
+/// highest rate, and the tokens that their answers have.
 [[nodiscard]] loadgen::DrivenLoad planned_load(const LoadOrder& order);
 
 /// A remark for a load that is beyond the calibration; nothing if it is within, or there is none.

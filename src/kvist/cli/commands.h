@@ -83,11 +83,14 @@ struct LoadgenArguments {
   std::optional<std::uint64_t> seed;
   std::string dataset;                         ///< ShareGPT JSON, chats or a Mooncake trace as JSON lines
   std::optional<double> characters_per_token;  ///< of the target's tokenizer; without it lengths are in characters
-  std::string input_tokens;                    ///< "512", "100-900": of a first message
-  std::string output_tokens;                   ///< limit of an answer
-  std::string turns;                           ///< of a conversation
-  std::string follow_up_tokens;                ///< of a later message
-  std::optional<std::uint32_t> prefixes;       ///< shared first messages
+  std::string tokenizer;                  ///< the target's tokenizer.json, or its folder: lengths are in its tokens
+  std::string input_tokens;               ///< "512", "100-900": of a first message
+  std::string output_tokens;              ///< limit of an answer
+  std::string turns;                      ///< of a conversation
+  std::string follow_up_tokens;           ///< of a later message
+  std::string follow_ups;                 ///< file whose lines are later messages
+  std::string replies;                    ///< "live", "recorded": what stands in the history
+  std::optional<std::uint32_t> prefixes;  ///< shared first messages
   std::optional<std::uint32_t> prefix_groups;  ///< groups whose first messages begin alike
   std::string prefix_tokens;                   ///< so many tokens long
   std::optional<double> prefix_skew;           ///< of the groups' sizes
@@ -103,6 +106,8 @@ struct LoadgenArguments {
   std::string exports;               ///< "vllm,aiperf,guidellm,inference-perf", "all"
   std::string progress = "5s";       ///< between two progress lines; "0s": none
   std::string command;               ///< as the user typed it, for the record
+  std::uint32_t threads = 1;         ///< on which the load is driven
+  std::string source_addresses;      ///< "127.0.0.2-127.0.0.9": from which to connect; empty: the system chooses
   std::string host = "127.0.0.1";
   std::optional<std::uint16_t> port;  ///< without it: any
   std::string api_key_file;           ///< its first line is the key; empty: none is sent
@@ -110,7 +115,7 @@ struct LoadgenArguments {
   std::string server_name;            ///< of the target's certificate; empty: the host of --target
   std::string certificate;
   std::string key;
-  bool insecure = false;  ///< the target's certificate is not verified
+  bool insecure = false;            ///< the target's certificate is not verified
   std::string calibration;          ///< file of run_calibrate(); "none"; empty: the usual one, if it is there
   bool within_calibration = false;  ///< refuse a load that is beyond it
 };
@@ -132,6 +137,7 @@ struct CalibrateArguments {
 struct ReferenceArguments {
   std::string first = "50ms";  ///< from a request to its first token
   std::string gap = "20ms";    ///< between two tokens
+  std::string jitter = "0ms";  ///< each token is up to so much later
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;  ///< 0: any
 };

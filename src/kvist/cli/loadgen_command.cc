@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <utility>
 
 #include "kvist/base/version.h"
@@ -13,8 +14,10 @@
 #include "kvist/cli/stored.h"
 #include "kvist/gateway/worker_settings.h"
 #include "kvist/loadgen/service.h"
+#include "kvist/loadgen/threaded_load.h"
 #include "kvist/net/descriptor_limit.h"
 #include "kvist/net/event_loop.h"
+#include "kvist/net/source_addresses.h"
 #include "kvist/net/time_of_day.h"
 #include "kvist/net/tls.h"
 #include "kvist/report/load_output.h"
@@ -37,12 +40,13 @@ constexpr Duration kProgressWindow = std::chrono::seconds(10);
 /// drained.
 class LoadgenRun {
  public:
-  LoadgenRun(net::EventLoop& loop, loadgen::Service& service, const LoadOrder& order)
+  LoadgenRun(net::EventLoop& loop, loadgen::Load& service, const LoadOrder& order)
       : loop_(loop), service_(service), order_(order), timer_(loop), progress_(loop) {
     service_.on_ended([this] { ended(); });
   }
 
   Result<void> start() {
+    KVIST_TRY_VOID(service_.prepare(order_.workload.seed));
     started_utc_ = net::utc_now();
     started_ = net::now();
     KVIST_TRY_VOID(service_.start(*order_.level, order_.workload.seed));
@@ -95,23 +99,22 @@ class LoadgenRun {
 
   void print_progress(TimePoint at) {
     progress_.arm(at, [this, at] {
-      const workload::Recorder& recorder = service_.recorder();
       const TimePoint now = net::now();
       // A load that is younger than the window had less time for what the window counts.
-      const Duration window = std::min(kProgressWindow, now - *started_);
+      const loadgen::Progress measured = service_.progress(std::min(kProgressWindow, now - *started_));
       const report::LoadProgress progress{.elapsed = now - *started_,
-                                          .succeeded = recorder.totals().turns_succeeded,
-                                          .failed = recorder.totals().turns_failed,
-                                          .window = recorder.snapshot(now, service_.in_flight(), window),
-                                          .itl_p50_ms = recorder.gap_quantile_ms(now, 0.50, window),
-                                          .itl_p95_ms = recorder.gap_quantile_ms(now, 0.95, window)};
+                                          .succeeded = measured.succeeded,
+                                          .failed = measured.failed,
+                                          .window = measured.window,
+                                          .itl_p50_ms = measured.itl_p50_ms,
+                                          .itl_p95_ms = measured.itl_p95_ms};
       std::fprintf(stderr, "%s\n", report::progress_line(progress).c_str());
       print_progress(at + order_.progress);
     });
   }
 
   net::EventLoop& loop_;
-  loadgen::Service& service_;
+  loadgen::Load& service_;
   const LoadOrder& order_;
   net::Timer timer_;
   net::Timer progress_;
@@ -145,9 +148,34 @@ Result<loadgen::ServiceOptions> service_options(const LoadgenArguments& argument
   options.max_turns = arguments.requests;
   options.headers = order.headers;
   options.prompt_ids = order.prompt_ids;
+  options.count_tokens = order.count_tokens;
+  if (!arguments.source_addresses.empty()) {
+    Result<std::vector<std::string>> addresses = net::parse_source_addresses(arguments.source_addresses);
+    if (!addresses) return std::unexpected(std::move(addresses).error().in("--source-addresses"));
+    if (Result<void> good = net::check_source_addresses(*addresses); !good) {
+      return std::unexpected(std::move(good).error().in("--source-addresses"));
+    }
+    options.source_addresses = *std::move(addresses);
+  }
   if (order.prompt_ids) options.path = "/v1/completions";
   if (!arguments.path.empty()) options.path = arguments.path;
   return options;
+}
+
+/// How each of several threads kept up.
+std::vector<report::LoadLoop> loops_of(const loadgen::ClientLoad& load, Duration elapsed) {
+  std::vector<report::LoadLoop> loops;
+  for (const loadgen::LoopHealth& loop : load.loops) {
+    loops.push_back({.delay_p99_ms = loop.loop_delay_p99_ms,
+                     .delay_max_ms = loop.loop_delay_max_ms,
+                     .stalls = loop.loop_stalls,
+                     .stalled_ms = loop.loop_stalled_ms,
+                     .run_queue_share = {}});
+    if (loop.run_queue_seconds && elapsed > Duration(0)) {
+      loops.back().run_queue_share = *loop.run_queue_seconds / to_seconds(elapsed);
+    }
+  }
+  return loops;
 }
 
 /// The window begins after the warm-up and ends when nothing new was sent: with the stop or, of a load that ended by
@@ -158,6 +186,11 @@ report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& or
                          .target = arguments.target,
                          .model = arguments.model,
                          .dataset = order.dataset,
+                         .dataset_sha256 = order.dataset_sha256,
+                         .mix = order.input.mix,
+                         .think_time = order.input.think_time,
+                         .prompt_ids = arguments.prompt_ids,
+                         .tokenizer_sha256 = order.tokenizer_sha256,
                          .started_utc = run.started_utc(),
                          .started_unix_s = net::unix_seconds() - to_seconds(net::now() - run.started()),
                          .command = arguments.command,
@@ -168,6 +201,7 @@ report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& or
                          .requests = arguments.requests,
                          .held_back = run.held_back(),
                          .changes = run.changes(),
+                         .loops = loops_of(run.client_load(), run.stopped() - run.started()),
                          .is_chat = !order.prompt_ids,
                          .level = {}};
   if (order.workload.arrivals.is_open() && order.level && !arguments.rate) {
@@ -212,6 +246,13 @@ Result<void> write_output(const LoadgenArguments& arguments, const LoadOrder& or
   return {};
 }
 
+Result<std::unique_ptr<loadgen::Load>> make_load(net::EventLoop& loop, const loadgen::ServiceOptions& options,
+                                                 std::uint32_t threads) {
+  if (threads > 1) return loadgen::make_threaded_load(loop, options, threads);
+  KVIST_TRY(std::unique_ptr<loadgen::Load> service, loadgen::Service::create(loop, options));
+  return service;
+}
+
 }  // namespace
 
 Result<void> run_loadgen(const LoadgenArguments& arguments) {
@@ -223,7 +264,7 @@ Result<void> run_loadgen(const LoadgenArguments& arguments) {
   KVIST_TRY_VOID(check_calibration(calibration, planned_load(order), arguments.within_calibration));
   net::raise_descriptor_limit();
   net::EventLoop loop;
-  KVIST_TRY(const auto service, loadgen::Service::create(loop, options));
+  KVIST_TRY(const std::unique_ptr<loadgen::Load> service, make_load(loop, options, arguments.threads));
   LoadgenRun run(loop, *service, order);
   loop.on_termination([&run] { run.end(); });
   print_line(fmt::format("ready http={}", service->port()));
@@ -231,7 +272,7 @@ Result<void> run_loadgen(const LoadgenArguments& arguments) {
   loop.run();
   if (!run.has_driven()) return {};
   report::LoadRun record = record_of(arguments, order, run, service->take_samples());
-  if (const std::uint64_t refused = service->recorder().totals().samples_refused; refused > 0) {
+  if (const std::uint64_t refused = service->progress(kProgressWindow).samples_refused; refused > 0) {
     record.level.remarks.push_back(fmt::format("{} turns found no room in memory and are in no figure", refused));
   }
   if (auto beyond = beyond_calibration(calibration, outcome_of(order, record.level))) {

@@ -28,6 +28,10 @@ void LoadgenCommandLine::add_to(CLI::App& app, Action& action) {
   command->add_option("--server-name", arguments_.server_name, "that the target's certificate has to be for");
   auto* certificate = command->add_option("--certificate", arguments_.certificate, "PEM file of an own certificate");
   certificate->needs(command->add_option("--key", arguments_.key, "PEM file of its key")->needs(certificate));
+  command->add_option("--threads", arguments_.threads, "threads that drive the load: conversations are divided (1)")
+      ->check(CLI::Range(1U, 256U));
+  command->add_option("--source-addresses", arguments_.source_addresses,
+                      "addresses to connect from, in turn: 127.0.0.2-127.0.0.9, 10.0.0.8/29");
   command->add_flag("--insecure", arguments_.insecure, "take any certificate of the target");
   command->add_option("--host", arguments_.host, "address of metrics and control API");
   command->add_option("--port", arguments_.port, "port of metrics and control API; 0: any");
@@ -62,6 +66,7 @@ void LoadgenCommandLine::add_reference(CLI::App& command, Action& action) {
   ReferenceArguments& a = reference_;
   command.add_option("--first", a.first, "from a request to its first token (50ms)");
   command.add_option("--gap", a.gap, "between two tokens (20ms)");
+  command.add_option("--jitter", a.jitter, "each token is up to so much later (0ms)");
   command.add_option("--host", a.host, "address to listen on");
   command.add_option("--port", a.port, "0: any");
   command.callback([this, &action] { action = [this] { return serve_reference(reference_); }; });
@@ -99,11 +104,13 @@ void LoadgenCommandLine::add_workload(CLI::App& command) {
       .add_option("--mix", a.mix,
                   "3:FILE: three parts of conversations as in FILE (workload: or chats); may be repeated")
       ->allow_extra_args(false);
-  command.add_option("--input-tokens", a.input_tokens, "of a first message: 512, or 100-900");
-  command.add_option("--output-tokens", a.output_tokens, "limit of an answer: 128, or 50-200");
+  command.add_option("--input-tokens", a.input_tokens, "of a first message: 512, 100-900, lognormal:512/300");
+  command.add_option("--output-tokens", a.output_tokens, "limit of an answer: 128, 50-200, list:64*3,512");
   command.add_flag("--ignore-eos", a.ignore_eos, "answers run to their limit");
-  command.add_option("--turns", a.turns, "of a conversation: 1, or 3-5");
+  command.add_option("--turns", a.turns, "of a conversation: 1, 3-5, geometric:4:1-20");
   command.add_option("--follow-up-tokens", a.follow_up_tokens, "of a later message of a conversation");
+  command.add_option("--follow-ups", a.follow_ups, "file whose lines are the later messages, drawn by the seed");
+  command.add_option("--replies", a.replies, "in the history: live (default), or recorded (the data set's, or seeded)");
   command.add_option("--think-time", a.think_time, "pause before each turn but the first: 2s, or 1s-5s");
   command.add_option("--prefixes", a.prefixes, "first messages shared by conversations; 0: none is shared");
   auto* groups = command.add_option("--prefix-groups", a.prefix_groups,
@@ -113,7 +120,9 @@ void LoadgenCommandLine::add_workload(CLI::App& command) {
   command.add_option("--prefix-skew", a.prefix_skew, "group k is drawn with weight 1 / k^skew (0: all alike)")
       ->needs(groups);
   command.add_option("--prompt-ids", a.prompt_ids,
-                     "prompts are token ids of this range (1000-30000), to /v1/completions; lengths are exact");
+                     "prompts are token ids, to /v1/completions: of a range (1000-30000), or encoded by --tokenizer");
+  command.add_option("--tokenizer", a.tokenizer,
+                     "the target's tokenizer.json, or its folder: lengths are in its tokens, exactly");
   command.add_option("--characters-per-token", a.characters_per_token,
                      "of the target's tokenizer (about 4.5 for English), for lengths in its tokens");
   command.add_option("--speed", a.speed, "of a trace: 2 sends it twice as fast");

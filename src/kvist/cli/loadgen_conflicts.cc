@@ -48,10 +48,14 @@ Result<void> check_count(const std::optional<std::uint32_t>& value, std::string_
 }
 
 Result<void> refuse_beside_trace(const LoadgenArguments& a, LoadContent content) {
+  KVIST_TRY_VOID(refuse({{a.threads > 1, "--threads"}}, "a trace is driven by one thread"));
   KVIST_TRY_VOID(refuse({{!a.input_tokens.empty(), "--input-tokens"},
                          {!a.output_tokens.empty(), "--output-tokens"},
                          {!a.turns.empty(), "--turns"},
                          {!a.follow_up_tokens.empty(), "--follow-up-tokens"},
+                         {!a.follow_ups.empty(), "--follow-ups"},
+                         {!a.replies.empty(), "--replies"},
+                         {!a.tokenizer.empty(), "--tokenizer"},
                          {!a.think_time.empty(), "--think-time"},
                          {a.prefixes.has_value(), "--prefixes"},
                          {a.prefix_groups.has_value(), "--prefix-groups"},
@@ -71,19 +75,25 @@ Result<void> refuse_beside_trace(const LoadgenArguments& a, LoadContent content)
 }
 
 Result<void> refuse_beside_chats(const LoadgenArguments& a) {
-  KVIST_TRY_VOID(refuse({{!a.prompt_ids.empty(), "--prompt-ids"}},
-                        "is for drawn conversations and traces: a data set of chats is text"));
+  KVIST_TRY_VOID(refuse({{!a.prompt_ids.empty() && a.prompt_ids != "encoded", "--prompt-ids"}},
+                        "is for drawn conversations and traces: a data set of chats is text (or encoded)"));
   return refuse({{!a.input_tokens.empty(), "--input-tokens"},
                  {!a.turns.empty(), "--turns"},
                  {!a.follow_up_tokens.empty(), "--follow-up-tokens"},
+                 {!a.follow_ups.empty(), "--follow-ups"},
                  {a.prefixes.has_value(), "--prefixes"},
                  {a.prefix_groups.has_value(), "--prefix-groups"}},
                 "the data set has the messages itself");
 }
 
 Result<void> refuse_beside_drawn(const LoadgenArguments& a) {
-  const bool one_turn = a.turns.empty() ? !a.input_tokens.empty() : a.turns == "1" || a.turns == "1-1";
+  const bool one_turn =
+      a.turns.empty() ? !a.input_tokens.empty() && a.workload_file.empty() : a.turns == "1" || a.turns == "1-1";
+  KVIST_TRY_VOID(refuse({{!a.follow_up_tokens.empty() && !a.follow_ups.empty(), "--follow-up-tokens"}},
+                        "the messages of --follow-ups have their own lengths"));
   KVIST_TRY_VOID(refuse({{!a.follow_up_tokens.empty() && one_turn, "--follow-up-tokens"},
+                         {!a.follow_ups.empty() && one_turn, "--follow-ups"},
+                         {!a.replies.empty() && one_turn, "--replies"},
                          {!a.think_time.empty() && one_turn, "--think-time"}},
                         "conversations of one turn have no later message: say --turns, like 3-5"));
   KVIST_TRY_VOID(refuse({{a.characters_per_token.has_value() && !a.prompt_ids.empty(), "--characters-per-token"}},
@@ -100,8 +110,10 @@ Result<void> refuse_beside_mix(const LoadgenArguments& a) {
                  {!a.output_tokens.empty(), "--output-tokens"},
                  {!a.turns.empty(), "--turns"},
                  {!a.follow_up_tokens.empty(), "--follow-up-tokens"},
+                 {!a.follow_ups.empty(), "--follow-ups"},
                  {a.prefixes.has_value(), "--prefixes"},
                  {a.prefix_groups.has_value(), "--prefix-groups"},
+                 {!a.replies.empty(), "--replies"},
                  {a.ignore_eos, "--ignore-eos"},
                  {a.characters_per_token.has_value(), "--characters-per-token"}},
                 "the files of --mix say what is sent");
@@ -149,11 +161,36 @@ Result<void> check_numbers(const LoadgenArguments& a) {
 
 Result<void> refuse_ignored(const LoadgenArguments& a, LoadContent content) {
   KVIST_TRY_VOID(refuse_about_target(a));
+  KVIST_TRY_VOID(refuse({{a.characters_per_token.has_value() && !a.tokenizer.empty(), "--characters-per-token"}},
+                        "with --tokenizer lengths are in its tokens"));
   const bool trace = content == LoadContent::kTimedTrace || content == LoadContent::kClosedTrace;
   if (trace) return refuse_beside_trace(a, content);
   KVIST_TRY_VOID(refuse({{a.speed.has_value(), "--speed"}}, "is for a trace"));
   if (content == LoadContent::kMix) return refuse_beside_mix(a);
   return content == LoadContent::kChats ? refuse_beside_chats(a) : refuse_beside_drawn(a);
+}
+
+Result<void> refuse_beside_file(const LoadgenArguments& a, LoadContent content, const spec::WorkloadSpec& file) {
+  if (a.workload_file.empty()) return {};
+  KVIST_TRY_VOID(refuse({{a.max_start_rate.has_value() && file.arrivals.is_open(), "--max-start-rate"}},
+                        fmt::format("is for a closed loop; {} has open arrivals", a.workload_file)));
+  if (content != LoadContent::kMix && content != LoadContent::kChats) return {};
+  // Of the file only what concerns the whole load counts.
+  spec::WorkloadSpec texts;
+  texts.seed = file.seed;
+  texts.arrivals = file.arrivals;
+  texts.target_rps = file.target_rps;
+  texts.request_timeout = file.request_timeout;
+  if (content == LoadContent::kChats) {  // limits of answers count, too
+    texts.max_tokens = file.max_tokens;
+    texts.max_tokens_min = file.max_tokens_min;
+    texts.answer_law = file.answer_law;
+    texts.ignore_eos = file.ignore_eos;
+    texts.replies = file.replies;
+  }
+  return refuse({{texts != file, "-f"}},
+                fmt::format("what is sent is said by {}: leave turns, lengths and prefixes out of {}",
+                            content == LoadContent::kMix ? "the files of --mix" : "--dataset", a.workload_file));
 }
 
 }  // namespace kvist::cli

@@ -4,6 +4,7 @@
 
 #include "kvist/base/error.h"
 #include "kvist/cli/commands.h"
+#include "kvist/spec/workload.h"
 
 namespace kvist::cli {
 
@@ -21,5 +22,10 @@ enum class LoadContent {
 
 /// Refuses options that `content` or another option makes meaningless. The error names the option and says why.
 [[nodiscard]] Result<void> refuse_ignored(const LoadgenArguments& arguments, LoadContent content);
+
+/// Refuses what the workload of -f makes meaningless, and of that workload what `content` does. Requires: `file` as it
+/// was read, without any option.
+[[nodiscard]] Result<void> refuse_beside_file(const LoadgenArguments& arguments, LoadContent content,
+                                              const spec::WorkloadSpec& file);
 
 }  // namespace kvist::cli

@@ -15,6 +15,7 @@
 #include "kvist/base/yaml.h"
 #include "kvist/cli/duration_argument.h"
 #include "kvist/cli/loadgen_conflicts.h"
+#include "kvist/cli/loadgen_content.h"
 #include "kvist/results/load_input.h"
 #include "kvist/spec/files.h"
 #include "kvist/workload/chat_file.h"
@@ -25,7 +26,7 @@ namespace {
 
 using spec::ArrivalKind;
 
-constexpr std::uint32_t kMaxCount = 1'000'000;
+constexpr std::uint32_t kMaxTurns = 1'000;
 /// Below the number of connections that the range of client ports allows.
 constexpr std::uint32_t kMaxInFlight = 20'000;
 
@@ -36,15 +37,6 @@ constexpr std::array kLaws = {std::pair{std::string_view("poisson"), ArrivalKind
 
 std::unexpected<Error> wrong(const std::string& option, const std::string& what) {
   return fail(ErrorCode::kInvalidArgument, option + ": " + what);
-}
-
-Result<std::uint32_t> parse_count(std::string_view text, const std::string& option) {
-  std::uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value == 0 || value > kMaxCount) {
-    return wrong(option, fmt::format("\"{}\"; want 1 to {}, or a range like 100-900", text, kMaxCount));
-  }
-  return value;
 }
 
 Result<ArrivalKind> parse_law(const std::string& text) {
@@ -105,19 +97,16 @@ Result<void> read_load(const LoadgenArguments& a, LoadOrder& order) {
 }
 
 /// Lengths are given in the target's tokens and sent as text of so many characters.
-Result<CountRange> text_lengths(const std::string& text, const std::string& option, double characters_per_token) {
-  KVIST_TRY(CountRange range, parse_range(text, option));
-  if (characters_per_token <= 0) return range;
-  const auto scaled = [&](std::uint32_t tokens) {
-    return static_cast<std::uint32_t>(std::clamp(std::round(tokens * characters_per_token), 1.0, 1e9));
-  };
-  return CountRange{.low = scaled(range.low), .high = scaled(range.high)};
+Result<spec::BoundedCount> text_lengths(const std::string& text, const std::string& option,
+                                        double characters_per_token) {
+  KVIST_TRY(spec::BoundedCount count, parse_count(text, option));
+  return characters_per_token > 0 ? spec::scaled(std::move(count), characters_per_token) : count;
 }
 
 Result<void> read_prefix_groups(const LoadgenArguments& a, spec::WorkloadSpec& w) {
   if (!a.prefix_groups) return {};
   const double characters_per_token = a.characters_per_token.value_or(0);
-  KVIST_TRY(const CountRange length, text_lengths(a.prefix_tokens, "--prefix-tokens", characters_per_token));
+  KVIST_TRY(const spec::BoundedCount length, text_lengths(a.prefix_tokens, "--prefix-tokens", characters_per_token));
   if (length.low != length.high) return wrong("--prefix-tokens", "want one length: it is that of all groups");
   w.prefix_groups = *a.prefix_groups;
   w.prefix_tokens = length.low;
@@ -125,35 +114,54 @@ Result<void> read_prefix_groups(const LoadgenArguments& a, spec::WorkloadSpec& w
   return {};
 }
 
-Result<void> read_texts(const LoadgenArguments& a, spec::WorkloadSpec& w) {
+Result<void> read_lengths(const LoadgenArguments& a, spec::WorkloadSpec& w) {
+  const double characters_per_token = a.characters_per_token.value_or(0);
   if (!a.input_tokens.empty()) {
-    KVIST_TRY(const CountRange range,
-              text_lengths(a.input_tokens, "--input-tokens", a.characters_per_token.value_or(0)));
-    w.starter_tokens_min = range.low;
-    w.starter_tokens_max = range.high;
-    // As other load generators: single requests that share nothing, unless it is asked for.
-    w.starters = 0;
-    w.turns_min = w.turns_max = 1;
+    KVIST_TRY(spec::BoundedCount count, text_lengths(a.input_tokens, "--input-tokens", characters_per_token));
+    w.starter_tokens_min = count.low;
+    w.starter_tokens_max = count.high;
+    w.starter_law = std::move(count.law);
+    if (a.workload_file.empty()) {
+      // As other load generators: single requests that share nothing, unless it is asked for.
+      w.starters = 0;
+      w.turns_min = w.turns_max = 1;
+    }
   }
   if (!a.follow_up_tokens.empty()) {
-    KVIST_TRY(const CountRange range,
-              text_lengths(a.follow_up_tokens, "--follow-up-tokens", a.characters_per_token.value_or(0)));
-    w.follow_up_tokens_min = range.low;
-    w.follow_up_tokens_max = range.high;
+    KVIST_TRY(spec::BoundedCount count, text_lengths(a.follow_up_tokens, "--follow-up-tokens", characters_per_token));
+    w.follow_up_tokens_min = count.low;
+    w.follow_up_tokens_max = count.high;
+    w.follow_up_law = std::move(count.law);
+    w.follow_ups.clear();
   }
   if (!a.output_tokens.empty()) {
-    KVIST_TRY(const CountRange range, parse_range(a.output_tokens, "--output-tokens"));
-    w.max_tokens_min = range.low == range.high ? 0 : range.low;
-    w.max_tokens = range.high;
+    KVIST_TRY(spec::BoundedCount count, parse_count(a.output_tokens, "--output-tokens"));
+    w.max_tokens_min = count.low == count.high ? 0 : count.low;
+    w.max_tokens = count.high;
+    w.answer_law = std::move(count.law);
   }
   if (!a.turns.empty()) {
-    KVIST_TRY(const CountRange range, parse_range(a.turns, "--turns"));
-    w.turns_min = range.low;
-    w.turns_max = range.high;
+    KVIST_TRY(spec::BoundedCount count, parse_count(a.turns, "--turns", kMaxTurns));
+    w.turns_min = count.low;
+    w.turns_max = count.high;
+    w.turns_law = std::move(count.law);
   }
+  return {};
+}
+
+Result<void> read_texts(const LoadgenArguments& a, spec::WorkloadSpec& w) {
+  KVIST_TRY_VOID(read_lengths(a, w));
   if (a.prefixes) w.starters = *a.prefixes;
   KVIST_TRY_VOID(read_prefix_groups(a, w));
   w.ignore_eos = w.ignore_eos || a.ignore_eos;
+  if (!a.follow_ups.empty()) {
+    KVIST_TRY(w.follow_ups, read_follow_ups(a.follow_ups));
+  }
+  if (a.replies.empty()) return {};
+  if (a.replies != "live" && a.replies != "recorded") {
+    return wrong("--replies", fmt::format("\"{}\"; there are live, recorded", a.replies));
+  }
+  w.replies = a.replies == "live" ? spec::Replies::kLive : spec::Replies::kRecorded;
   return {};
 }
 
@@ -185,50 +193,42 @@ Result<LoadContent> read_content(const LoadgenArguments& a, spec::WorkloadSpec& 
   return content_of(trace);
 }
 
-/// "3:chat.yaml": a weight, and a file with a `workload:` mapping or with chats.
-Result<workload::WorkloadPart> read_part(const std::string& text) {
-  const std::size_t colon = text.find(':');
-  workload::WorkloadPart part;
-  const char* const end = text.data() + std::min(colon, text.size());
-  const auto [read, error] = std::from_chars(text.data(), end, part.weight);
-  if (colon == std::string::npos || error != std::errc() || read != end || !(part.weight > 0 && part.weight <= 1e9)) {
-    return wrong("--mix", fmt::format("\"{}\"; want a weight above 0 and a file, like 3:chat.yaml", text));
-  }
-  const std::string file = text.substr(colon + 1);
-  KVIST_TRY(const std::string beginning, workload::beginning_of(file));
-  const std::size_t first = beginning.find_first_not_of(" \t\r\n");
-  if (first != std::string::npos && (beginning[first] == '[' || beginning[first] == '{')) {
-    KVIST_TRY(const workload::DatasetKind kind, workload::dataset_kind(beginning, file));
-    if (kind == workload::DatasetKind::kTrace) return wrong("--mix", file + ": a trace is a load of its own");
-    KVIST_TRY(auto scripts, workload::load_chats(file, {}));
-    part.scripts = std::make_shared<const std::vector<workload::ChatScript>>(std::move(scripts));
-    return part;
-  }
-  KVIST_TRY(part.spec, spec::load_workload(file));
-  const spec::WorkloadSpec plain;
-  if (!part.spec.trace.file.empty() || part.spec.arrivals != plain.arrivals ||
-      part.spec.target_rps != plain.target_rps || part.spec.seed != plain.seed ||
-      part.spec.request_timeout != plain.request_timeout) {
-    return wrong("--mix", file +
-                              ": seed, trace, arrivals, target_rps and request_timeout are the whole load's: say "
-                              "them by options, or in the file of -f");
-  }
-  return part;
+/// Counts tokens by the tokenizer that was given; null: none was.
+std::function<std::uint32_t(std::string_view)> counter_of(const LoadOrder& order) {
+  if (!order.input.tokens) return nullptr;
+  return [tokens = order.input.tokens](std::string_view text) { return tokens->count(text); };
 }
 
-Result<std::shared_ptr<const std::vector<workload::WorkloadPart>>> read_mix(const std::vector<std::string>& texts) {
-  std::vector<workload::WorkloadPart> parts;
-  for (const std::string& text : texts) {
-    KVIST_TRY(workload::WorkloadPart part, read_part(text));
-    parts.push_back(std::move(part));
+/// Prompts as ids: of a range, or by the tokenizer.
+Result<void> read_prompt_ids(const LoadgenArguments& a, LoadOrder& order) {
+  if (a.prompt_ids.empty()) return {};
+  const bool has_chats =
+      order.input.mix &&
+      std::ranges::any_of(*order.input.mix, [](const workload::WorkloadPart& part) { return part.scripts != nullptr; });
+  if (a.prompt_ids == "encoded") {
+    if (!order.input.tokens) return wrong("--prompt-ids", "encoded needs --tokenizer");
+    order.prompt_ids.emplace([tokens = order.input.tokens](std::string_view text) { return tokens->encode(text); });
+    return {};
   }
-  return std::make_shared<const std::vector<workload::WorkloadPart>>(std::move(parts));
+  if (order.input.tokens) return wrong("--prompt-ids", "with --tokenizer say encoded, or leave one of both out");
+  if (has_chats) return wrong("--prompt-ids", "is for drawn conversations and traces: a data set of chats is text");
+  Result<workload::TokenIdRange> range = workload::parse_token_ids(a.prompt_ids);
+  if (!range) return std::unexpected(std::move(range).error().in("--prompt-ids"));
+  order.prompt_ids.emplace(*range,
+                           order.input.trace ? workload::PromptFrame::kChatTemplate : workload::PromptFrame::kNone);
+  return {};
 }
 
 Result<void> load_content(const LoadgenArguments& a, LoadContent content, LoadOrder& order) {
-  if (!a.dataset.empty()) order.dataset = std::filesystem::path(a.dataset).filename().string();
+  if (!a.dataset.empty()) {
+    order.dataset = std::filesystem::path(a.dataset).filename().string();
+    KVIST_TRY(order.dataset_sha256, digest_of(a.dataset));
+  }
   if (content == LoadContent::kChats) {
-    KVIST_TRY(auto scripts, workload::load_chats(a.dataset, {.characters_per_token = a.characters_per_token.value_or(0)}));
+    KVIST_TRY(auto scripts,
+              workload::load_chats(a.dataset, {.characters_per_token = a.characters_per_token.value_or(0),
+                                               .count_tokens = counter_of(order),
+                                               .replies = order.workload.replies == spec::Replies::kRecorded}));
     order.input.scripts = std::make_shared<const std::vector<workload::ChatScript>>(std::move(scripts));
     return {};
   }
@@ -242,6 +242,10 @@ Result<void> load_content(const LoadgenArguments& a, LoadContent content, LoadOr
   trace.speed = a.speed.value_or(trace.speed);
   if (a.dataset.empty()) {
     KVIST_TRY(order.input, results::load_input(trace));
+    KVIST_TRY(order.dataset_sha256, digest_of(trace.file));
+    if (order.input.recorded && a.seed) {
+      return wrong("--seed", fmt::format("{} is a recorded run, which has its own", trace.file));
+    }
   } else {  // known by its content, whatever its name ends with
     KVIST_TRY(workload::Trace loaded, workload::load_trace(a.dataset));
     order.input.trace = std::make_shared<const workload::Trace>(std::move(loaded));
@@ -252,7 +256,14 @@ Result<void> load_content(const LoadgenArguments& a, LoadContent content, LoadOr
 
 /// Without a load the control API is waited for, which must be what was meant.
 Result<void> check_has_load(const LoadgenArguments& a, LoadContent content, const LoadOrder& order) {
+  if (a.threads > 1 && (!order.level || a.port)) {
+    return wrong("--threads", order.level ? "the control API (--port) is for one thread"
+                                          : "needs a load: give --concurrency or --rate");
+  }
   if (order.level) return {};
+  if (a.within_calibration) {
+    return wrong("--within-calibration", "needs a load: give --concurrency, --rate or a trace");
+  }
   if ((content == LoadContent::kChats || content == LoadContent::kMix) && !a.port) {
     return wrong(content == LoadContent::kMix ? "--mix" : "--dataset",
                  "needs --concurrency or --rate, or --port for a start by the control API");
@@ -303,16 +314,10 @@ std::string told_of(std::string_view option, const std::string& value) {
 
 }  // namespace
 
-Result<CountRange> parse_range(const std::string& text, const std::string& option) {
-  const std::size_t dash = text.find('-');
-  CountRange range;
-  KVIST_TRY(range.low, parse_count(std::string_view(text).substr(0, dash), option));
-  range.high = range.low;
-  if (dash != std::string::npos) {
-    KVIST_TRY(range.high, parse_count(std::string_view(text).substr(dash + 1), option));
-  }
-  if (range.low > range.high) return wrong(option, fmt::format("\"{}\"; the first end is above the second", text));
-  return range;
+Result<spec::BoundedCount> parse_count(const std::string& text, const std::string& option, std::uint32_t most) {
+  Result<spec::BoundedCount> count = spec::parse_count(text, 1, most);
+  if (!count) return std::unexpected(std::move(count).error().in(option));
+  return count;
 }
 
 Result<workload::ThinkTime> parse_think_time(const std::string& text) {
@@ -353,24 +358,22 @@ Result<LoadOrder> read_load_order(const LoadgenArguments& arguments) {
   KVIST_TRY_VOID(check_numbers(arguments));
   KVIST_TRY(const LoadContent content, read_content(arguments, order.workload));
   KVIST_TRY_VOID(refuse_ignored(arguments, content));
+  KVIST_TRY_VOID(refuse_beside_file(arguments, content, order.workload));
   KVIST_TRY_VOID(read_load(arguments, order));
   KVIST_TRY_VOID(read_texts(arguments, order.workload));
+  std::shared_ptr<const text::TokenProse> tokens;
+  if (!arguments.tokenizer.empty()) {
+    KVIST_TRY(TokenTexts texts, read_tokenizer(arguments.tokenizer));
+    order.input.tokens = tokens = std::move(texts.prose);
+    order.tokenizer_sha256 = std::move(texts.sha256);
+  }
   KVIST_TRY_VOID(load_content(arguments, content, order));
   KVIST_TRY_VOID(check_has_load(arguments, content, order));
   if (!arguments.think_time.empty()) {
     KVIST_TRY(order.input.think_time, parse_think_time(arguments.think_time));
   }
-  if (!arguments.prompt_ids.empty() && order.input.mix &&
-      std::ranges::any_of(*order.input.mix,
-                          [](const workload::WorkloadPart& part) { return part.scripts != nullptr; })) {
-    return wrong("--prompt-ids", "is for drawn conversations and traces: a data set of chats is text");
-  }
-  if (!arguments.prompt_ids.empty()) {
-    Result<workload::TokenIdRange> range = workload::parse_token_ids(arguments.prompt_ids);
-    if (!range) return std::unexpected(std::move(range).error().in("--prompt-ids"));
-    order.prompt_ids.emplace(*range,
-                             order.input.trace ? workload::PromptFrame::kChatTemplate : workload::PromptFrame::kNone);
-  }
+  KVIST_TRY_VOID(read_prompt_ids(arguments, order));
+  order.count_tokens = counter_of(order);
   KVIST_TRY(order.headers, read_headers(arguments.headers));
   KVIST_TRY(order.exports, report::parse_formats(arguments.exports));
   KVIST_TRY_VOID(workload::check_load(order.workload, order.input));

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kvist/base/error.h"
@@ -22,24 +24,24 @@ struct LoadOrder {
   spec::WorkloadSpec workload;
   workload::LoadInput input;
   std::string dataset = "synthetic";
+  std::string tokenizer_sha256;             ///< empty: a token is a byte, or so many characters
+  std::string dataset_sha256;               ///< of the file that is sent; empty: none is
   std::optional<std::uint32_t> level = {};  ///< of the service's start(); nothing: it waits for the control API
   std::optional<Duration> duration = {};
   Duration warmup{};
   Duration progress{};
   net::Headers headers;
   std::optional<workload::PromptIds> prompt_ids = {};
+  std::function<std::uint32_t(std::string_view)> count_tokens = {};  ///< by --tokenizer; null: there is none
   std::vector<report::ExportFormat> exports;
 };
 
 /// Errors name the option and what would be right.
 [[nodiscard]] Result<LoadOrder> read_load_order(const LoadgenArguments& arguments);
 
-/// "512" or "100-900" as both ends of a range.
-struct CountRange {
-  std::uint32_t low = 0;
-  std::uint32_t high = 0;
-};
-[[nodiscard]] Result<CountRange> parse_range(const std::string& text, const std::string& option);
+/// "512", "100-900" or a law, as spec::parse_count() reads it; the error names the option.
+[[nodiscard]] Result<spec::BoundedCount> parse_count(const std::string& text, const std::string& option,
+                                                     std::uint32_t most = 1'000'000);
 /// "2s" or "1s-5s".
 [[nodiscard]] Result<workload::ThinkTime> parse_think_time(const std::string& text);
 /// "0s:1,60s:4" as a profile.
