@@ -16,7 +16,7 @@ ONLY ?=
 SECONDS_EACH ?= 60
 TARGETS ?=
 
-.PHONY: help build laboratory demo demo-cpu test peers faults test-aarch64 bench experiments routing format lint asan tsan fuzz clean
+.PHONY: help build laboratory demo demo-cpu test peers faults test-aarch64 bench bench-loadgen experiments routing format lint asan tsan fuzz clean
 
 help:
 	@echo "make demo         install what is missing, build, run the demo sweep, print the table"
@@ -26,6 +26,7 @@ help:
 	@echo "make faults       workers, events, gateway and clients that fail, in real processes; writes docs/results/reliability.md; ONLY=NAME: one"
 	@echo "make test-aarch64 the CPU engine's tests for 64-bit ARM, in QEMU"
 	@echo "make bench        run the benchmarks and print one table; hold the simulator against the live system"
+	@echo "make bench-loadgen  the load generator's errors beside other clients', and what it pays per event; on a quiet machine"
 	@echo "make experiments  simulate the published experiments, write docs/results/experiments.md"
 	@echo "make routing      simulate workloads, loads and routing policies, write docs/results/routing.md; SHORT=1: a first look"
 	@echo "make build        build only            make format      format all sources"
@@ -80,6 +81,11 @@ bench: build
 	@scripts/run-benchmarks $(RELEASE)/bin
 	@benchmarks/live_vs_simulated.py $(RELEASE)/bin/kvist
 	@benchmarks/what_if.py $(RELEASE)/bin/kvist
+
+bench-loadgen: build
+	@cmake --build --preset release -j $(JOBS) --target epoll_reader
+	@benchmarks/loadgen_accuracy.py $(RELEASE)/bin/kvist
+	@benchmarks/loadgen_beside_epoll.py $(RELEASE)/bin/kvist $(RELEASE)/bin/epoll_reader
 
 experiments: laboratory
 	@scripts/run-experiments $(RELEASE)/bin/kvist
