@@ -354,9 +354,9 @@ def a_load_is_changed_while_it_runs():
         load = subprocess.Popen([BINARY, "loadgen", "--target", server.url, "--model", "m", "--rate", "0.01", "--arrivals", "constant", "--input-tokens", "20",
                                  "--port", "0", "--output", folder, "--progress", "0s", "--calibration", "none"], stdout=subprocess.PIPE, text=True)
         control = f"http://127.0.0.1:{load.stdout.readline().split('http=')[1].strip()}/load"
-        eventually(lambda: len(server.requests) == 1)
+        eventually(lambda: len(server.requests) == 1, "the first request")
         assert patch(control, {"rate": 100})["target_rps"] == 100
-        eventually(lambda: len(server.requests) >= 50)
+        eventually(lambda: len(server.requests) >= 50, "fifty requests")
         assert patch(control, {"rate": 0.01})["concurrency"] == 1  # starts per minute
         load.send_signal(signal.SIGINT)
         out, _ = load.communicate(timeout=DEADLINE_S)
