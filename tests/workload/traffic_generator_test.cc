@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "kvist/workload/trace_file.h"
@@ -106,6 +108,40 @@ TEST(TrafficGenerator, AgentsAskSomeTurnsThreeTimesAtOnce) {
   const double branching = static_cast<double>(turns[3]) / static_cast<double>(alike.size());
   EXPECT_NEAR(branching, 0.1, 0.02);
   EXPECT_EQ(turns[2], 0);
+}
+
+// Of Mooncake's trace: 3,993 requests in 1,022 s, prompts of 15,325 on average, a quarter up to 277, half up to 11,587,
+// 95 % up to 49,009, answers of 149; 65 % of all prompt tokens occurred before, in 45 % of the requests.
+TEST(TrafficGenerator, DocumentsHaveTheStatisticsOfMooncakesTrace) {
+  for (const std::uint64_t seed : {11, 12, 13}) {
+    SCOPED_TRACE(seed);
+    const Trace trace = generate_traffic({.kind = TrafficKind::kDocuments,
+                                          .seed = seed,
+                                          .starts_per_s = 2.14,
+                                          .duration = std::chrono::seconds(1'022)})
+                            .value();
+    const auto size = trace.requests.size();
+    EXPECT_NEAR(static_cast<double>(size), 3'993, 400);
+    std::vector<std::uint32_t> inputs;
+    double answers = 0;
+    std::set<std::uint64_t> seen;
+    int returning = 0;
+    for (const TraceRequest& request : trace.requests) {
+      inputs.push_back(request.input_tokens);
+      answers += request.output_tokens;
+      returning += seen.contains(request.hash_ids.front()) ? 1 : 0;
+      seen.insert(request.hash_ids.begin(), request.hash_ids.end());
+    }
+    std::ranges::sort(inputs);
+    const auto share = [&](double part) { return inputs[static_cast<std::size_t>(part * static_cast<double>(size))]; };
+    EXPECT_NEAR(std::accumulate(inputs.begin(), inputs.end(), 0.0) / static_cast<double>(size), 15'325, 2'300);
+    EXPECT_NEAR(share(0.25), 277, 170);
+    EXPECT_NEAR(share(0.5), 11'587, 3'000);
+    EXPECT_NEAR(share(0.95), 49'009, 7'000);
+    EXPECT_NEAR(answers / static_cast<double>(size), 149, 25);
+    EXPECT_NEAR(returning / static_cast<double>(size), 0.45, 0.05);
+    EXPECT_NEAR(repeated_share(trace), 0.65, 0.05);
+  }
 }
 
 TEST(TrafficGenerator, ErrorsNameTheProblem) {

@@ -238,7 +238,7 @@ class CommandLine {
     command->add_option("--seed", trace_.seed, "instead of the workload's");
     command->add_option("--think-time", trace_.think_time, "mean pause between answer and next turn, with a unit");
     command->add_option("--kind", trace_.kind,
-                        "instead of chats: long_prompts, retrieval, agents, code_completion or reasoning");
+                        "instead of chats: long_prompts, retrieval, agents, code_completion, reasoning or documents");
     command->add_option("--rate", trace_.rate, "with --kind: starts a second")->capture_default_str();
     command->add_option("--duration", trace_.duration, "with --kind: how long, with a unit")->capture_default_str();
     command->callback([this] { action_ = [this] { return run_trace_generate(trace_); }; });

@@ -18,9 +18,9 @@ namespace {
 Result<workload::Trace> generate_kind(const TraceGenerateArguments& arguments) {
   const std::optional<workload::TrafficKind> kind = workload::parse_traffic_kind(arguments.kind);
   if (!kind) {
-    return fail(
-        ErrorCode::kInvalidArgument,
-        fmt::format("--kind {}: want long_prompts, retrieval, agents, code_completion or reasoning", arguments.kind));
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--kind {}: want long_prompts, retrieval, agents, code_completion, reasoning or documents",
+                            arguments.kind));
   }
   if (!arguments.workload_file.empty()) {
     return fail(ErrorCode::kInvalidArgument, "--kind and --file: want one of them; a kind has its own lengths");

@@ -28,6 +28,7 @@ class TrafficDraft {
     return static_cast<std::uint32_t>(std::clamp(std::round(median * std::exp(sigma * normal())), low, high));
   }
   double uniform() { return random_.uniform(); }
+  double exponential(double mean) { return random_.exponential(mean); }
 
   /// New ids for `count` complete blocks.
   std::vector<std::uint64_t> new_blocks(std::uint32_t count) {
@@ -104,6 +105,9 @@ class Source {
         draft_.add(at, {}, input, draft_.between(2'000, 8'000));
         break;
       }
+      case TrafficKind::kDocuments:
+        documents(at);
+        break;
     }
   }
 
@@ -151,6 +155,46 @@ class Source {
     }
   }
 
+  // Shares and lengths are those of the 3,993 requests of Mooncake's trace, grouped by their first block.
+  void documents(Duration at) {
+    const double drawn = draft_.uniform();
+    if (drawn < 0.57) {
+      draft_.add(at, {}, draft_.log_normal(90, 1.4, 16, 3'900), draft_.log_normal(180, 1.1, 16, 850));
+    } else if (drawn < 0.80) {
+      draft_.add(at, {}, draft_.log_normal(18'000, 0.43, 4'900, 135'000), draft_.log_normal(195, 0.8, 16, 700));
+    } else if (drawn < 0.82) {
+      chat(at);
+    } else {
+      ask_again(at);
+    }
+  }
+
+  void chat(Duration at) {
+    constexpr double kPauseS = 80;
+    std::uint32_t context = draft_.between(16, 2'800);
+    Text blocks = draft_.new_blocks(draft_.whole_blocks(context));
+    for (std::uint32_t turns = draft_.between(2, 8); turns > 0; --turns) {
+      const std::uint32_t answer = draft_.log_normal(25, 1.3, 2, 780);
+      draft_.add(at, blocks, context, answer);
+      context += answer + draft_.between(5, 250);
+      for (const std::uint64_t id : draft_.new_blocks(draft_.whole_blocks(context) - count(blocks)))
+        blocks.push_back(id);
+      at += from_seconds(draft_.exponential(kPauseS));
+    }
+  }
+
+  void ask_again(Duration at) {
+    constexpr double kPauseS = 80;
+    constexpr double kMore = 0.90;  // the chance of a further question
+    const Text text = draft_.new_blocks(draft_.whole_blocks(draft_.log_normal(21'000, 0.7, 4'900, 190'000)));
+    do {
+      draft_.add(at, text, draft_.tokens(text) + draft_.between(16, 500), draft_.log_normal(16, 1.45, 2, 890));
+      at += from_seconds(draft_.exponential(kPauseS));
+    } while (draft_.uniform() < kMore);
+  }
+
+  static std::uint32_t count(const Text& blocks) { return static_cast<std::uint32_t>(blocks.size()); }
+
   TrafficKind kind_;
   TrafficDraft& draft_;
   std::vector<Text> texts_;
@@ -184,6 +228,8 @@ std::string_view to_string(TrafficKind kind) {
       return "code_completion";
     case TrafficKind::kReasoning:
       return "reasoning";
+    case TrafficKind::kDocuments:
+      return "documents";
   }
   return "";
 }
