@@ -33,7 +33,13 @@ class RandomLife {
   static constexpr std::uint32_t kWorkers = 6;
 
   RandomLife(std::uint64_t seed, spec::RoutingMode mode)
-      : random_(seed), router_({.model = "m", .workers = kWorkers, .mode = mode, .seed = seed}), fleet_(kWorkers) {
+      : random_(seed),
+        router_({.model = "m",
+                 .workers = kWorkers,
+                 .mode = mode,
+                 .seed = seed,
+                 .objective = {.ttft = seed % 2 == 0 ? 1.0 : 1.7}}),
+        fleet_(kWorkers) {
     for (WorkerView& worker : fleet_) {
       worker = {.available = true,
                 .events_exact = true,
@@ -137,7 +143,7 @@ TEST(DecisionReplayTest, TheFileHoldsAllFieldsOfWhatAPolicySees) {
   visit_candidate(candidate, add);
   bytes += sizeof(WorkerId) + sizeof(std::uint32_t) + sizeof(EngineLimits);  // the second is for trust, aligned
   EXPECT_EQ(sizeof(Candidate), aligned() + sizeof(WorkerLoad) + sizeof(Forecast) + sizeof(double));
-  EXPECT_EQ(sizeof(PolicyQuery), 40U);
+  EXPECT_EQ(sizeof(PolicyQuery), 48U);
 }
 
 TEST(DecisionReplayTest, AWayBackToTurnsIsRecordedAndComesOutTheSame) {

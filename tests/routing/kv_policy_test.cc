@@ -58,6 +58,23 @@ TEST(KvPolicy, ALongerStepWeighsAsMuchAsAnswersAreLong) {
   EXPECT_EQ(choose(candidates), 0U);
 }
 
+// 12.8 s of later tokens against 200 ms of prefill: they count a twentieth, and a fortieth beside first tokens that
+// count twice. The other way round, a first token that counts for less is no reason to crowd.
+TEST(KvPolicy, FirstTokensCountAsMuchAsTheObjectiveSays) {
+  std::vector<Candidate> candidates = {worker(0, 4'800, 32 * 1), worker(1, 2'800, 3)};
+  const auto chosen = [&](double weight) {
+    PolicyQuery asked = query();
+    asked.ttft_weight = weight;
+    KvPolicy policy;
+    return candidates[policy.choose(asked, candidates)].worker.value();
+  };
+  EXPECT_EQ(chosen(1), 1U);
+  EXPECT_EQ(chosen(2), 0U);
+  candidates[0].forecast.crowding_ms = 32 * 0.5;
+  EXPECT_EQ(chosen(1), 0U);
+  EXPECT_EQ(chosen(0.5), 1U);
+}
+
 TEST(KvPolicy, PrefillGoesWhereItInterruptsTheFewest) {
   std::vector<Candidate> candidates = {worker(0, 0), worker(1, 0)};
   candidates[0].load.decoding = 10;

@@ -64,6 +64,7 @@ class TwoRouters {
                    .workers = fleet_.size(),
                    .mode = spec::RoutingMode::kKv,
                    .seed = 5,
+                   .objective = {.ttft = fleet_.size() % 3 == 0 ? 3.0 : 1.0},
                    .recorded = recorded_,
                    .shortlist = shortlist});
   }

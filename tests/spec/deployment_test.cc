@@ -261,6 +261,7 @@ max_body: 1 MiB
 seed: 9
 latency_prior: {fixed: 9 ms, per_prefill_token: 20 us}
 tier_weights: {cpu: 0.9, disk: 0.5, remote: 0}
+objective: {ttft: 2.5}
 warm_up: {requests: 4, until_answers: 8}
 session_affinity: {form: soft, ttl: 5 min, worth: 2 s, max_sessions: 1000}
 record: {file: a.jsonl, max_file: 1 MiB, files: 2}
@@ -301,6 +302,7 @@ record: {file: a.jsonl, max_file: 1 MiB, files: 2}
   expected.latency_prior.fixed = std::chrono::milliseconds(9);
   expected.latency_prior.per_prefill_token = std::chrono::microseconds(20);
   expected.tier_weights = {.cpu = 0.9, .disk = 0.5, .remote = 0};
+  expected.objective = {.ttft = 2.5};
   expected.warm_up = {.requests = 4, .until_answers = 8};
   expected.session_affinity = {.form = SessionAffinitySpec::Form::kSoft,
                                .ttl = std::chrono::minutes(5),

@@ -19,6 +19,8 @@ TEST(RoutingSpecTest, WhatModeKvIsToldHasBounds) {
   EXPECT_THAT(message_of("session_affinity: firm\n"), HasSubstr("expected off or soft or hard"));
   EXPECT_THAT(message_of("session_affinity: {ttl: 5 s}\n"), HasSubstr("form"));
   EXPECT_THAT(message_of("session_affinity: {form: soft, ttl: 5 ms}\n"), HasSubstr("session_affinity.ttl"));
+  EXPECT_THAT(message_of("objective: {ttft: 0}\n"), StartsWith("test.yaml:1: objective.ttft: "));
+  EXPECT_THAT(message_of("objective: {tpot: 2}\n"), HasSubstr("tpot"));
   const auto hard = read_gateway(parsed("session_affinity: hard\n"));
   ASSERT_TRUE(hard);
   EXPECT_EQ(hard->session_affinity.form, SessionAffinitySpec::Form::kHard);

@@ -83,6 +83,7 @@ ModelParts::ModelParts(SharedParts& gateway, ModelId id, spec::ServedModelSpec m
               .seed = spec.seed,
               .tier_weights = spec.tier_weights,
               .session_affinity = spec.session_affinity,
+              .objective = spec.objective,
               .latency_prior = spec.latency_prior,
               .make_gate = KvEvents::make_gate(gateway.spec.threads > 1)}),
       dispatcher(dispatch::Dispatcher::Options::of(spec, true), fleet, router),

@@ -16,6 +16,7 @@ struct CostFloor::Query {
   double now = 0;  // milliseconds since the clock's epoch
   std::uint32_t prompt_tokens = 0;
   double waiting = 0;  // KvPolicy's F
+  double later = 1;    // KvPolicy::Fleet::later
   double answer_tokens = 0;
   const LatencyModel& fleet;
 };
@@ -125,7 +126,7 @@ double CostFloor::bound(const UsableWorker& usable, const Query& query) const {
   terms.own_ms = query.answer_tokens * step_with_ms;
   terms.crowding_ms = query.answer_tokens / 2 * (w.batch * std::max(0.0, step_with_ms - most_step_ms));
   terms.interruption_ms = w.decoding * terms.prefill_ms;
-  return KvPolicy::sum(terms, query.waiting) + usable.affinity_ms;
+  return KvPolicy::sum(terms, query.waiting, query.later) + usable.affinity_ms;
 }
 
 void CostFloor::bound(std::span<const UsableWorker> usable, std::uint32_t prompt_tokens, const KvPolicy::Fleet& fleet,
@@ -133,6 +134,7 @@ void CostFloor::bound(std::span<const UsableWorker> usable, std::uint32_t prompt
   const Query query{.now = since_epoch_ms(now),
                     .prompt_tokens = prompt_tokens,
                     .waiting = fleet.waiting,
+                    .later = fleet.later,
                     .answer_tokens = forecaster_->output_lengths().mean_tokens(),
                     .fleet = forecaster_->latency().fleet()};
   for (std::size_t i = 0; i < usable.size(); ++i) costs[i] = bound(usable[i], query);

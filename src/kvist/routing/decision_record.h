@@ -53,6 +53,7 @@ struct DecisionRecord {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t block_size = 0;
   std::uint64_t session = 0;
+  double ttft_weight = 1;
   std::vector<kv::BlockHash> first_blocks = {};  ///< at most kPolicyBlocks of the prompt's
   std::vector<Candidate> candidates = {};        ///< in ascending order of worker, the chosen one among them
   std::uint32_t left_out = 0;                    ///< further candidates, none of lower cost
@@ -72,7 +73,8 @@ struct DecisionRecord {
             .prompt_tokens = prompt_tokens,
             .block_size = block_size,
             .blocks = first_blocks,
-            .session = session};
+            .session = session,
+            .ttft_weight = ttft_weight};
   }
 };
 

@@ -79,7 +79,8 @@ std::uint32_t KvPolicy::waiting(const WorkerLoad& load, std::uint32_t slots) {
 }
 
 double KvPolicy::cost(const Candidate& candidate, const PolicyQuery& query, const Fleet& fleet) {
-  double cost = sum(terms_of(candidate, query), fleet.waiting) + uncredited_ms(candidate, query, fleet.others);
+  double cost =
+      sum(terms_of(candidate, query), fleet.waiting, fleet.later) + uncredited_ms(candidate, query, fleet.others);
   cost += candidate.affinity_ms;
   if (slots_are_taken(candidate)) {
     cost += (kSlotWeight - 1) * candidate.forecast.slot_wait_ms;

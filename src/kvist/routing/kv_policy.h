@@ -18,11 +18,11 @@ namespace kvist::routing {
 ///   + 1/4 x by how much its prefill delays those who decode there
 ///   + 1/20 x (its answer's decode steps with it in the batch
 ///             + by how much longer steps delay those who decode there until they end, which is half an answer away)
-/// in milliseconds, all from the candidate's forecast, and what it costs to leave the worker of the request's session
-/// (Candidate::affinity_ms, 0 unless that is asked for). F is the number of requests that wait for their first token
-/// and have a slot, per worker of the fleet. While F is large, prefill is what every request waits for, so a cached
-/// prefix is worth its prefill to each of them and to those that come until the queues are empty. While F is zero, a
-/// cached prefix is worth what it saves the request itself.
+/// in milliseconds, all from the candidate's forecast (the last two divided by PolicyQuery::ttft_weight), and what it
+/// costs to leave the worker of the request's session (Candidate::affinity_ms, 0 unless that is asked for). F is the
+/// number of requests that wait for their first token and have a slot, per worker of the fleet. While F is large,
+/// prefill is what every request waits for, so a cached prefix is worth its prefill to each of them and to those that
+/// come until the queues are empty. While F is zero, a cached prefix is worth what it saves the request itself.
 ///
 /// A prompt displaces cached prefixes where the worker's memory is full of such as are used again and again. They will
 /// have to be computed anew, so that their prefill counts like the request's own (ReusedPrefixes). Without this term
@@ -106,18 +106,19 @@ class KvPolicy final : public RoutingPolicy {
     double interruption_ms = 0;  ///< by how much its prefill delays those who decode
     double paid = 1;             ///< the part of the prefill that is not an investment into a copy of a hot prefix
   };
-  /// `waiting`: F. Ensures: never falls when a term rises.
-  [[nodiscard]] static double sum(const Terms& terms, double waiting) {
+  /// `waiting`: F; `later`: Fleet::later. Ensures: never falls when a term rises.
+  [[nodiscard]] static double sum(const Terms& terms, double waiting, double later) {
     return terms.ttft_ms + terms.prefill_ms + (kQueueWeight - 1) * terms.queue_ms +
            kOccupation * waiting * terms.fleet_prefill_ms * terms.paid +
            (1 + kOccupation * waiting) * terms.displaced_ms + kHeldUpWeight * waiting * terms.held_up_ms * terms.paid +
-           kInterruptionShare * terms.interruption_ms + kAnswerShare * (terms.own_ms + terms.crowding_ms);
+           later * (kInterruptionShare * terms.interruption_ms + kAnswerShare * (terms.own_ms + terms.crowding_ms));
   }
   /// What costs depend on beside the worker.
   struct Fleet {
     bool any_room = true;      ///< some candidate has a free slot and free KV memory
     std::uint32_t others = 0;  ///< the deepest cache, in tokens, among candidates that are not scarce
     double waiting = 0;        ///< requests that wait for their first token and have a slot, per candidate
+    double later = 1;          ///< what the delay of later tokens counts for (PolicyQuery::ttft_weight)
     double error = 0;          ///< the mean of Forecast::error over the candidates that have one
   };
   struct Room {
@@ -164,7 +165,7 @@ class KvPolicy final : public RoutingPolicy {
 
 template <class Members>
 KvPolicy::Fleet KvPolicy::fleet_of(const PolicyQuery& query, const Members& members) {
-  Fleet fleet{.any_room = false};
+  Fleet fleet{.any_room = false, .later = 1 / query.ttft_weight};
   const std::size_t size = members.size();
   for (std::size_t i = 0; i < size && !fleet.any_room; ++i) fleet.any_room = members.room(i).has_slot;
   // If no worker of the fleet has any room, scarcity does not distinguish them, and no credit is withheld.

@@ -82,6 +82,7 @@ Router::Router(Options options)
       reused_(options.workers),
       forecaster_(loads_, options.workers, options.latency_prior, options.block_size),
       affinity_(options.session_affinity),
+      objective_(options.objective),
       sessions_(options.session_affinity),
       forecasts_(options.forecasts),
       recorded_(options.recorded),
@@ -103,7 +104,8 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                                  .prompt_tokens = longest(query),
                                  .block_size = block_size_,
                                  .blocks = blocks.first(std::min(blocks.size(), kPolicyBlocks)),
-                                 .session = query.session};
+                                 .session = query.session,
+                                 .ttft_weight = objective_.ttft};
   std::uint64_t policy_state = policy_->state();
   std::size_t usable = usable_.size();
   const std::uint32_t known = deepest_cache();

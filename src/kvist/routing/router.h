@@ -78,6 +78,7 @@ class Router {
     std::uint64_t seed = 1;
     spec::TierWeightsSpec tier_weights = {};
     spec::SessionAffinitySpec session_affinity = {};  ///< in mode kv
+    spec::ObjectiveSpec objective = {};               ///< likewise
     spec::StepTimeSpec latency_prior = {};            ///< every worker's step time until its own steps were measured
     /// Candidates that log() keeps of a decision, at least the chosen one; 0: all of up to 64 usable workers, of more
     /// the best 8.
@@ -212,6 +213,7 @@ class Router {
   ReusedPrefixes reused_;
   Forecaster forecaster_;
   spec::SessionAffinitySpec affinity_;
+  spec::ObjectiveSpec objective_;
   SessionTable sessions_;
   SessionCounts session_counts_;
   std::uint64_t held_back_decisions_ = 0;

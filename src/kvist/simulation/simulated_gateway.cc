@@ -38,6 +38,7 @@ SimulatedGateway::SimulatedGateway(const spec::DeploymentSpec& deployment, spec:
                .seed = spec_.seed,
                .tier_weights = spec_.tier_weights,
                .session_affinity = spec_.session_affinity,
+               .objective = spec_.objective,
                .latency_prior = spec_.latency_prior,
                .recorded = 1,  // nobody reads the other candidates
                .forecasts = &clairvoyance}),

@@ -199,6 +199,7 @@ struct ServedModelSpec {
   TierWeightsSpec tier_weights = {};
   WarmUpSpec warm_up = {};
   SessionAffinitySpec session_affinity = {};
+  ObjectiveSpec objective = {};
   RecordSpec record = {};
 
   bool operator==(const ServedModelSpec&) const = default;

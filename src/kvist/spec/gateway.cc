@@ -116,6 +116,7 @@ Result<void> read_routing(const YamlNode& node, ServedModelSpec& m) {
   if (const auto prior = node.get("latency_prior")) KVIST_TRY_VOID(read_step_time(*prior, m.latency_prior));
   KVIST_TRY_VOID(read_tier_weights(node, m.tier_weights));
   KVIST_TRY_VOID(read_warm_up(node, m.warm_up));
+  KVIST_TRY_VOID(read_objective(node, m.objective));
   return read_session_affinity(node, m.session_affinity);
 }
 
@@ -214,6 +215,7 @@ void write_model(YamlWriter& out, const ServedModelSpec& m) {
   write_tier_weights(out, m.tier_weights);
   write_warm_up(out, m.warm_up);
   write_session_affinity(out, m.session_affinity);
+  write_objective(out, m.objective);
   write_record(out, m.record);
 }
 

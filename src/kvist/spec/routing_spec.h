@@ -17,6 +17,13 @@ struct TierWeightsSpec {
   bool operator==(const TierWeightsSpec&) const = default;
 };
 
+/// What mode kv minimises: the sum of everybody's waits, of which those for first tokens may count more or less.
+struct ObjectiveSpec {
+  double ttft = 1;  ///< times as much as by default, beside the delay of later tokens
+
+  bool operator==(const ObjectiveSpec&) const = default;
+};
+
 /// How a new or restarted worker is given its first requests (dispatch/warm_up.h).
 struct WarmUpSpec {
   std::uint32_t requests = 2;        ///< that wait for their first token there at once, at first; 0: no bound

@@ -42,6 +42,13 @@ Result<void> read_session_affinity(const YamlNode& gateway, SessionAffinitySpec&
   return node->finish();
 }
 
+Result<void> read_objective(const YamlNode& gateway, ObjectiveSpec& objective) {
+  const auto node = gateway.get("objective");
+  if (!node) return {};
+  KVIST_TRY_VOID(read_field(*node, "ttft", objective.ttft, 0.01, 100));
+  return node->finish();
+}
+
 void write_tier_weights(YamlWriter& out, const TierWeightsSpec& weights) {
   if (weights == TierWeightsSpec{}) return;
   out.begin_map("tier_weights").field("cpu", weights.cpu).field("disk", weights.disk);
@@ -59,6 +66,11 @@ void write_session_affinity(YamlWriter& out, const SessionAffinitySpec& affinity
   for (const Word<Form>& word : kForms)
     if (word.value == affinity.form) out.field("form", word.text);
   out.field("ttl", affinity.ttl).field("worth", affinity.worth).field("max_sessions", affinity.max_sessions).end_map();
+}
+
+void write_objective(YamlWriter& out, const ObjectiveSpec& objective) {
+  if (objective == ObjectiveSpec{}) return;
+  out.begin_map("objective").field("ttft", objective.ttft).end_map();
 }
 
 }  // namespace kvist::spec
