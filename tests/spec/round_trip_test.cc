@@ -339,6 +339,21 @@ TEST_F(RoundTripTest, Sweep) {
                        .kv_event_delay = duration(0),
                        .timeline_period = number(0, 1) == 1 ? duration(1'000'000) : Duration(0),
                        .keep_token_gaps = number(0, 1) == 1};
+    for (std::uint32_t changes = number(0, 3); changes > 0; --changes) {
+      const WorkerSpec& worker = spec.deployment.workers[number(1, 1'000) % spec.deployment.workers.size()];
+      WorkerChange change{.at = duration(0), .worker = worker.name};
+      switch (number(0, 2)) {
+        case 0:
+          change.slowness = 0.001 + 100 * random_.uniform();
+          break;
+        case 1:
+          change.max_num_tokens = worker.max_batch_size + number(0, 1'000);
+          break;
+        default:
+          change.restart = duration(1'000'000);
+      }
+      spec.simulation.changes.push_back(change);
+    }
     if (number(0, 1) == 1) {
       spec.workload.trace = trace();
     } else if (number(0, 1) == 1) {

@@ -168,6 +168,27 @@ simulation: {client_hop: 1 ms, gateway_time: 2 ms, worker_hop: 3 ms, kv_event_de
               AllOf(StartsWith("test.yaml:9: simulation.hop: unknown key"), HasSubstr("worker_hop")));
 }
 
+TEST(SweepSpecTest, ReadsWhatHappensToWorkers) {
+  const auto with_change = [](const std::string& change) {
+    return read_sweep(parsed(std::string(kSweep) + "simulation: {changes: [" + change + "]}\n"), ".");
+  };
+  const auto sweep = with_change(
+      "{at: 10 s, worker: worker-1, slowness: 2}, {at: 0 s, worker: worker-0, max_num_tokens: 512}, "
+      "{at: 1 min, worker: worker-2, restart: 5 s}");
+  ASSERT_TRUE(sweep.has_value()) << sweep.error().message;
+  EXPECT_EQ(sweep->simulation.changes,
+            (std::vector<WorkerChange>{
+                {.at = std::chrono::seconds(10), .worker = "worker-1", .slowness = 2},
+                {.worker = "worker-0", .max_num_tokens = 512},
+                {.at = std::chrono::minutes(1), .worker = "worker-2", .restart = std::chrono::seconds(5)}}));
+  EXPECT_THAT(message(with_change("{at: 1 s, worker: nobody, slowness: 2}")), HasSubstr("no worker is called"));
+  EXPECT_THAT(message(with_change("{at: 1 s, worker: worker-1}")), HasSubstr("expected one of slowness"));
+  EXPECT_THAT(message(with_change("{at: 1 s, worker: worker-1, slowness: 2, restart: 1 s}")),
+              HasSubstr("expected one of slowness"));
+  EXPECT_THAT(message(with_change("{at: 1 s, slowness: 2}")), HasSubstr("\"worker\" is missing"));
+  EXPECT_THAT(message(with_change("{at: 1 s, worker: worker-1, max_num_tokens: 3}")), HasSubstr("max_batch_size"));
+}
+
 TEST(SweepSpecTest, ATraceReplacesTheConversations) {
   const auto text = with_line(kSweep, "seed: 7", "seed: 7, trace: {file: day.jsonl, loop: closed, speed: 2}");
   const auto sweep = read_sweep(parsed(with_line(text, "{count: 3}", "{count: 3, max_model_len: 100}")), ".");

@@ -53,6 +53,7 @@ class Core::Impl {
   bool begin_step(TimePoint now, StepPlan& plan);
   void end_step(const StepPlan& plan, const StepResult& result, StepOutputs& outputs);
   void take_outputs(StepOutputs& outputs);
+  void set_max_num_tokens(std::uint32_t tokens);
   bool reset_prefix_cache();
   [[nodiscard]] CoreStats stats() const;
   void look(CoreView& view) { scheduler_.look(view); }
@@ -259,6 +260,11 @@ void Core::Impl::take_outputs(StepOutputs& outputs) {
   kv_.pool().take_events(outputs.events);
 }
 
+void Core::Impl::set_max_num_tokens(std::uint32_t tokens) {
+  options_.max_num_tokens = tokens;
+  scheduler_.set_max_num_tokens(tokens);
+}
+
 bool Core::Impl::reset_prefix_cache() {
   if (scheduler_.running() > 0) return false;
   kv_.pool().clear_hashes();
@@ -304,6 +310,9 @@ void Core::end_step(const StepPlan& plan, const StepResult& result, StepOutputs&
 }
 void Core::take_outputs(StepOutputs& outputs) {
   impl_->take_outputs(outputs);
+}
+void Core::set_max_num_tokens(std::uint32_t tokens) {
+  impl_->set_max_num_tokens(tokens);
 }
 bool Core::reset_prefix_cache() {
   return impl_->reset_prefix_cache();

@@ -121,6 +121,8 @@ class Core {
   /// Replaces the content of `outputs` by what has happened outside of steps (aborts of waiting requests, resets).
   void take_outputs(StepOutputs& outputs);
 
+  /// Changes CoreOptions::max_num_tokens for the steps to come.
+  void set_max_num_tokens(std::uint32_t tokens);
   /// Forgets every cached prefix. Returns false and does nothing while requests are running.
   [[nodiscard]] bool reset_prefix_cache();
 

@@ -35,6 +35,9 @@ class Scheduler {
   /// `speculation` may be null: no drafts. Requires: `kv` and `speculation` outlive it.
   Scheduler(Limits limits, KvManager& kv, SpeculationPolicy* speculation);
 
+  /// The token budget of the steps to come.
+  void set_max_num_tokens(std::uint32_t tokens) { limits_.max_num_tokens = tokens; }
+
   /// Queues a request. Requires: its id is not in use.
   void add(Request request, std::uint32_t output_limit);
   /// The sequence of a request; null if it has left or never existed.

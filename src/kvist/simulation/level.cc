@@ -79,6 +79,7 @@ class LoadRun {
   Result<void> carry_out(LevelAction action);
   void take_snapshot();
   void on_drain_timeout();
+  void schedule_changes();
   void read_workers();
   [[nodiscard]] bool is_idle() const;
   Result<void> hand_turns_on(std::size_t at_least);
@@ -113,6 +114,8 @@ Result<void> LoadRun::add_workers() {
     KVIST_TRY(std::unique_ptr<engine::EngineDriver> driver, engine::make_timed_engine(worker, tokenizer_));
     const WorkerId id(static_cast<std::uint32_t>(workers_.size()));
     workers_.emplace_back(id, std::move(driver), tokenizer_, time_, network_);
+    if (levels_.front().mode == spec::RoutingMode::kClairvoyant && !sweep_.simulation.changes.empty())
+      return fail(ErrorCode::kUnsupported, "mode clairvoyant knows nothing of changes to workers");
     if (levels_.front().mode == spec::RoutingMode::kClairvoyant) KVIST_TRY_VOID(clairvoyance_.add_worker(worker));
   }
   return {};
@@ -171,6 +174,7 @@ Result<void> LoadRun::carry_out(LevelAction action) {
     case LevelStep::kStartLoad:
       begin_level();
       if (sweep_.simulation.timeline_period > Duration::zero()) schedule(time_.now(), EventKind::kTimeline);
+      schedule_changes();
       load_.start();
       break;
     case LevelStep::kRaiseLoad:
@@ -236,7 +240,7 @@ void LoadRun::dispatch(const Event& event) {
     case EventKind::kGatewayDeadline:
       return gateway_.on_deadline();
     case EventKind::kHealthCheck:
-      return gateway_.on_health_check(event.worker);
+      return gateway_.on_health_check(event.worker, workers_[event.worker.value()].is_up());
     case EventKind::kRequestAtWorker:
       return workers_[event.worker.value()].on_request(network_.take_work(event));
     case EventKind::kAbortAtWorker:
@@ -255,6 +259,14 @@ void LoadRun::dispatch(const Event& event) {
       return load_.on_refusal(network_.take_refusal(event));
     case EventKind::kKvEventsAtGateway:
       return gateway_.on_kv_events(event.worker, network_.take_kv_events(event));
+    case EventKind::kWorkerChange:
+      return workers_[event.worker.value()].on_change(sweep_.simulation.changes[event.subject]);
+    case EventKind::kWorkerBack:
+      return workers_[event.worker.value()].on_back();
+    case EventKind::kWorkerLostAtGateway:
+      return gateway_.on_worker_lost(event.worker);
+    case EventKind::kWorkerBackAtGateway:
+      return gateway_.on_worker_back(event.worker);
     case EventKind::kTimeline:
       return read_workers();
     case EventKind::kSnapshot:
@@ -262,6 +274,17 @@ void LoadRun::dispatch(const Event& event) {
       return;
     case EventKind::kDrainTimeout:
       return on_drain_timeout();
+  }
+}
+
+void LoadRun::schedule_changes() {
+  const std::vector<std::string> names = names_of(sweep_.deployment.workers);
+  const std::vector<spec::WorkerChange>& changes = sweep_.simulation.changes;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    const auto place = std::ranges::find(names, changes[i].worker) - names.begin();
+    time_.schedule(
+        time_.now() + changes[i].at,
+        {.subject = i, .worker = WorkerId(static_cast<std::uint32_t>(place)), .kind = EventKind::kWorkerChange});
   }
 }
 

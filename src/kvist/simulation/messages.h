@@ -42,7 +42,8 @@ struct AnswerHead {
 struct Refusal {
   TurnId turn;
   Error error;
-  std::optional<AnswerHead> head;  ///< set if a worker was involved
+  std::optional<AnswerHead> head = {};  ///< set if a worker was involved
+  WorkerId worker = {};                 ///< the one that refused, on the way to the gateway
 };
 
 /// The result of one step for one answer: its text, and at the end its usage.

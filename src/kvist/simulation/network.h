@@ -52,6 +52,8 @@ class Network {
   void refusal_to_gateway(Refusal refusal) {
     send(spec_.worker_hop, EventKind::kRefusalAtGateway, refusals_.put(std::move(refusal)));
   }
+  void worker_lost_to_gateway(WorkerId worker) { send(spec_.worker_hop, EventKind::kWorkerLostAtGateway, 0, worker); }
+  void worker_back_to_gateway(WorkerId worker) { send(spec_.worker_hop, EventKind::kWorkerBackAtGateway, 0, worker); }
   void kv_events_to_gateway(WorkerId worker, std::vector<kv::KvEvent> events) {
     send(spec_.kv_event_delay, EventKind::kKvEventsAtGateway, kv_events_.put(std::move(events)), worker);
   }

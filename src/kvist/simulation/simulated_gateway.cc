@@ -122,8 +122,12 @@ void SimulatedGateway::attempt(TurnId id, const Relayed& relayed, std::vector<To
 
 void SimulatedGateway::on_refusal(Refusal refusal) {
   Relayed* const relayed = live_.find(refusal.turn);
-  if (relayed == nullptr) return;
-  // A full queue is a 429 of the live worker; its other refusals are 400.
+  if (relayed == nullptr || relayed->life.decision().worker != refusal.worker) return;
+  // A full queue is a 429 of the live worker; one that is away refuses the connection; its other refusals are 400.
+  if (refusal.error.code == ErrorCode::kUnavailable) {
+    act(refusal.turn, *relayed, relayed->life.on_lost(false, refusal.error.message, false));
+    return;
+  }
   const int status = refusal.error.code == ErrorCode::kResourceExhausted ? 429 : 400;
   const TurnId turn = refusal.turn;
   if (!act(turn, *relayed, relayed->life.on_status(status))) return;
@@ -201,8 +205,33 @@ void SimulatedGateway::await_health_check(WorkerId worker) {
                   {.subject = 0, .worker = worker, .kind = EventKind::kHealthCheck});
 }
 
-void SimulatedGateway::on_health_check(WorkerId worker) {
-  fleet_.on_success(worker, time_->now());
+void SimulatedGateway::on_health_check(WorkerId worker, bool well) {
+  if (well) {
+    fleet_.on_success(worker, time_->now());
+  } else {
+    fleet_.on_failure(worker, "nobody listens there", time_->now());
+    await_health_check(worker);
+  }
+}
+
+void SimulatedGateway::on_worker_lost(WorkerId worker) {
+  std::vector<TurnId> turns;
+  live_.for_each([&](TurnId turn, const Relayed& relayed) {
+    if (relayed.life.decision().worker == worker) turns.push_back(turn);
+  });
+  for (const TurnId turn : turns) {
+    Relayed& relayed = *live_.find(turn);
+    act(turn, relayed, relayed.life.on_lost(false, "the connection broke"));
+  }
+  fleet_.on_failure(worker, "the connection broke", time_->now());
+  await_health_check(worker);
+}
+
+// As worker_monitor.cc does when the time at which the process began is another one.
+void SimulatedGateway::on_worker_back(WorkerId worker) {
+  fleet_.on_restarted(worker);
+  router_.on_worker_restarted(worker);
+  dispatcher_.on_worker_restarted(worker, time_->now());
 }
 
 }  // namespace kvist::simulation

@@ -40,7 +40,12 @@ class SimulatedGateway {
   void on_request(TurnRequest request);
   void on_client_gone(TurnId turn);
   void on_deadline();
-  void on_health_check(WorkerId worker);
+  /// `well`: whether the worker answered.
+  void on_health_check(WorkerId worker, bool well);
+  /// All connections to the worker broke.
+  void on_worker_lost(WorkerId worker);
+  /// The worker is a new process.
+  void on_worker_back(WorkerId worker);
   /// The worker answered with an error instead of a stream.
   void on_refusal(Refusal refusal);
   void on_step(StepMessage step);

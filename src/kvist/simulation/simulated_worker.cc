@@ -11,8 +11,13 @@ SimulatedWorker::SimulatedWorker(WorkerId id, std::unique_ptr<engine::EngineDriv
 
 void SimulatedWorker::on_request(engine::Request request) {
   const TurnId turn(request.id.value());
+  if (!up_) {
+    network_->refusal_to_gateway(
+        {.turn = turn, .error = {ErrorCode::kUnavailable, "nobody listens there"}, .worker = id_});
+    return;
+  }
   if (Result<void> submitted = driver_->submit(std::move(request), time_->now()); !submitted) {
-    network_->refusal_to_gateway({.turn = turn, .error = std::move(submitted).error(), .head = {}});
+    network_->refusal_to_gateway({.turn = turn, .error = std::move(submitted).error(), .worker = id_});
     return;
   }
   wake();
@@ -21,6 +26,37 @@ void SimulatedWorker::on_request(engine::Request request) {
 void SimulatedWorker::on_abort(TurnId turn) {
   driver_->abort(RequestId(turn.value()));
   wake();
+}
+
+void SimulatedWorker::on_change(const spec::WorkerChange& change) {
+  if (change.slowness) driver_->set_slowness(*change.slowness);
+  if (change.max_num_tokens) driver_->set_max_num_tokens(*change.max_num_tokens);
+  if (change.restart && up_) die(*change.restart);
+}
+
+void SimulatedWorker::die(Duration back_in) {
+  up_ = false;
+  engine::DriverView view;
+  driver_->look(view);
+  std::vector<RequestId> ids;
+  for (const engine::SequenceView& sequence : view.core.running) ids.push_back(sequence.request->id);
+  for (const engine::SequenceView& sequence : view.core.waiting) ids.push_back(sequence.request->id);
+  for (const engine::DriverView::Arrival& arrival : view.arrivals) ids.push_back(arrival.request->id);
+  for (const RequestId id : ids) driver_->abort(id);
+  wake();
+  network_->worker_lost_to_gateway(id_);
+  time_->schedule(time_->now() + back_in, {.subject = 0, .worker = id_, .kind = EventKind::kWorkerBack});
+}
+
+void SimulatedWorker::on_back() {
+  constexpr Duration kAgain = std::chrono::milliseconds(10);  // the old process's last step has not ended
+  if (!driver_->core().idle() || !driver_->reset_prefix_cache()) {
+    time_->schedule(time_->now() + kAgain, {.subject = 0, .worker = id_, .kind = EventKind::kWorkerBack});
+    return;
+  }
+  up_ = true;
+  wake();
+  network_->worker_back_to_gateway(id_);
 }
 
 void SimulatedWorker::wake() {

@@ -12,6 +12,7 @@
 #include "kvist/engine/timed/engine_driver.h"
 #include "kvist/simulation/network.h"
 #include "kvist/simulation/virtual_time.h"
+#include "kvist/spec/simulation_spec.h"
 #include "kvist/tokenizer/tokenizer.h"
 
 namespace kvist::simulation {
@@ -34,7 +35,12 @@ class SimulatedWorker {
   void on_abort(TurnId turn);
   void on_wake();
   void on_timer(const Event& event);
+  /// A process that dies takes the answers under way and the cache with it. Until it is back, it refuses what comes.
+  void on_change(const spec::WorkerChange& change);
+  /// The new process begins, once nothing of the old one is left.
+  void on_back();
 
+  [[nodiscard]] bool is_up() const { return up_; }
   [[nodiscard]] const engine::EngineDriver& driver() const { return *driver_; }
   /// See EngineDriver::look().
   void look(engine::DriverView& view) { driver_->look(view); }
@@ -45,6 +51,7 @@ class SimulatedWorker {
   [[nodiscard]] Duration take_longest_step();
 
  private:
+  void die(Duration back_in);
   void wake();
   void run();
   void arm();
@@ -55,6 +62,7 @@ class SimulatedWorker {
   const tokenizer::ByteTokenizer* tokenizer_;
   VirtualTime* time_;
   Network* network_;
+  bool up_ = true;
   bool wake_posted_ = false;
   std::uint64_t armings_ = 0;
   std::optional<TimePoint> armed_;  // when the driver has something to do

@@ -27,6 +27,10 @@ enum class EventKind : std::uint8_t {
   kStepAtClient,         ///< a step's tokens; parcel
   kRefusalAtClient,      ///< an answer that is an error; parcel
   kKvEventsAtGateway,    ///< a step's KV events; parcel
+  kWorkerChange,         ///< something becomes of a worker; index in spec::SimulationSpec::changes
+  kWorkerBack,           ///< a worker's new process may begin
+  kWorkerLostAtGateway,  ///< the connections to a worker broke
+  kWorkerBackAtGateway,  ///< a worker is seen to be a new process
   kTimeline,             ///< a reading of the workers for timelines
   kSnapshot,             ///< a snapshot of the published method
   kDrainTimeout,         ///< turns still in flight are broken off

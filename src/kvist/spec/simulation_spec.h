@@ -2,10 +2,24 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "kvist/base/time.h"
 
 namespace kvist::spec {
+
+/// What becomes of a worker while a level runs. One of the last three is set.
+struct WorkerChange {
+  Duration at{};                                     ///< from the start of the load
+  std::string worker;                                ///< its name
+  std::optional<double> slowness = {};               ///< from here on steps take so many times as long as modelled
+  std::optional<std::uint32_t> max_num_tokens = {};  ///< the token budget of a step from here on
+  std::optional<Duration> restart = {};              ///< its process dies, and is back after this time, without a cache
+
+  bool operator==(const WorkerChange&) const = default;
+};
 
 /// One-way delays, and what a simulated run records. Defaults: loopback, as measured by `make bench`.
 struct SimulationSpec {
@@ -15,6 +29,7 @@ struct SimulationSpec {
   Duration kv_event_delay = std::chrono::microseconds(500);  ///< end of a step to the event in the gateway's index
   Duration timeline_period = std::chrono::seconds(1);        ///< between two readings of each worker; 0: no timeline
   bool keep_token_gaps = true;                               ///< store every gap between chunks of every turn
+  std::vector<WorkerChange> changes = {};                    ///< what happens to workers on the way
 
   bool operator==(const SimulationSpec&) const = default;
 };

@@ -40,7 +40,42 @@ Result<MethodSpec> read_method(const YamlNode& node) {
   return m;
 }
 
-Result<SimulationSpec> read_simulation(const YamlNode& node) {
+template <class T>
+std::optional<T> if_given(const YamlNode& map, std::string_view key, const T& value) {
+  return map.get(key) ? std::optional(value) : std::nullopt;
+}
+
+Result<WorkerChange> read_change(const YamlNode& node, const DeploymentSpec& deployment) {
+  WorkerChange change;
+  double slowness = 1;
+  std::uint32_t max_num_tokens = 0;
+  Duration restart{};
+  KVIST_TRY_VOID(node.require("at"));
+  KVIST_TRY_VOID(node.require("worker"));
+  KVIST_TRY_VOID(read_field(node, "at", change.at, Duration(0)));
+  KVIST_TRY_VOID(read_name(node, "worker", change.worker));
+  KVIST_TRY_VOID(read_field(node, "slowness", slowness, 0.001, 1'000.0));
+  KVIST_TRY_VOID(read_field(node, "max_num_tokens", max_num_tokens, 1, kMaxCount));
+  KVIST_TRY_VOID(read_field(node, "restart", restart, std::chrono::milliseconds(1)));
+  KVIST_TRY_VOID(node.finish());
+  change.slowness = if_given(node, "slowness", slowness);
+  change.max_num_tokens = if_given(node, "max_num_tokens", max_num_tokens);
+  change.restart = if_given(node, "restart", restart);
+  if (int{change.slowness.has_value()} + int{change.max_num_tokens.has_value()} + int{change.restart.has_value()} != 1)
+    return std::unexpected(node.error("expected one of slowness, max_num_tokens and restart"));
+  const auto worker = std::ranges::find(deployment.workers, change.worker, &WorkerSpec::name);
+  if (worker == deployment.workers.end())
+    return std::unexpected(node.get("worker")->error(fmt::format("no worker is called \"{}\"", change.worker)));
+  // An engine with fewer tokens a step than sequences in its batch leaves some of them without their next token.
+  if (change.max_num_tokens && *change.max_num_tokens < worker->max_batch_size) {
+    return std::unexpected(node.get("max_num_tokens")
+                               ->error(fmt::format("{} is below the max_batch_size of {}, which is {}", max_num_tokens,
+                                                   worker->name, worker->max_batch_size)));
+  }
+  return change;
+}
+
+Result<SimulationSpec> read_simulation(const YamlNode& node, const DeploymentSpec& deployment) {
   SimulationSpec s;
   KVIST_TRY_VOID(read_field(node, "client_hop", s.client_hop, Duration(0)));
   KVIST_TRY_VOID(read_field(node, "gateway_time", s.gateway_time, Duration(0)));
@@ -48,6 +83,13 @@ Result<SimulationSpec> read_simulation(const YamlNode& node) {
   KVIST_TRY_VOID(read_field(node, "kv_event_delay", s.kv_event_delay, Duration(0)));
   KVIST_TRY_VOID(read_field(node, "timeline_period", s.timeline_period, Duration(0)));
   KVIST_TRY_VOID(read_field(node, "keep_token_gaps", s.keep_token_gaps));
+  if (const auto changes = node.get("changes")) {
+    KVIST_TRY(const auto elements, changes->elements());
+    for (const YamlNode& element : elements) {
+      KVIST_TRY(WorkerChange change, read_change(element, deployment));
+      s.changes.push_back(std::move(change));
+    }
+  }
   KVIST_TRY_VOID(node.finish());
   if (s.timeline_period > Duration(0) && s.timeline_period < std::chrono::milliseconds(1)) {
     return std::unexpected(node.get("timeline_period")->error("must be 0 (no timeline) or at least 1 ms"));
@@ -58,7 +100,19 @@ Result<SimulationSpec> read_simulation(const YamlNode& node) {
 void write_simulation(YamlWriter& out, const SimulationSpec& s) {
   out.begin_map("simulation").field("client_hop", s.client_hop).field("gateway_time", s.gateway_time);
   out.field("worker_hop", s.worker_hop).field("kv_event_delay", s.kv_event_delay);
-  out.field("timeline_period", s.timeline_period).field("keep_token_gaps", s.keep_token_gaps).end_map();
+  out.field("timeline_period", s.timeline_period).field("keep_token_gaps", s.keep_token_gaps);
+  if (!s.changes.empty()) {
+    out.begin_list("changes");
+    for (const WorkerChange& change : s.changes) {
+      out.begin_item().field("at", change.at).field("worker", change.worker);
+      if (change.slowness) out.field("slowness", *change.slowness);
+      if (change.max_num_tokens) out.field("max_num_tokens", *change.max_num_tokens);
+      if (change.restart) out.field("restart", *change.restart);
+      out.end_map();
+    }
+    out.end_list();
+  }
+  out.end_map();
 }
 
 Result<std::vector<RoutingMode>> read_modes(const YamlNode& sweep) {
@@ -185,7 +239,7 @@ Result<SweepSpec> read_sweep(const YamlNode& node, const std::string& base_direc
     KVIST_TRY(sweep.method, read_method(*method));
   }
   if (const auto simulation = node.get("simulation")) {
-    KVIST_TRY(sweep.simulation, read_simulation(*simulation));
+    KVIST_TRY(sweep.simulation, read_simulation(*simulation, sweep.deployment));
   }
   KVIST_TRY(sweep.modes, read_modes(node));
   KVIST_TRY(sweep.levels, read_levels(node, sweep));

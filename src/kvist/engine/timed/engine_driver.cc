@@ -1,6 +1,7 @@
 #include "kvist/engine/timed/engine_driver.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -100,7 +101,9 @@ void EngineDriver::begin_steps(TimePoint start) {
     if (!under_way_.empty()) start = std::max(start, under_way_.back().end);
     if (spare_plans_.empty()) spare_plans_.emplace_back();
     if (!core_.begin_step(start, spare_plans_.back())) return;
-    const std::optional<Duration> duration = executor_->duration(spare_plans_.back());
+    std::optional<Duration> duration = executor_->duration(spare_plans_.back());
+    if (duration && slowness_ != 1)
+      duration = Duration(std::llround(static_cast<double>(duration->count()) * slowness_));
     KVIST_CHECK(duration && *duration >= Duration::zero(), "this driver needs an executor that knows its durations");
     busy_ += *duration;
     if (spare_plans_.back().load.prefill_tokens == 0) last_decode_step_ = *duration;

@@ -63,6 +63,11 @@ class EngineDriver final : public Driver {
   void abort(RequestId id) override;
   [[nodiscard]] bool reset_prefix_cache() override { return core_.reset_prefix_cache(); }
 
+  // How an engine changes while it runs: for the steps to come.
+  /// They take so many times as long as modelled.
+  void set_slowness(double factor) { slowness_ = factor; }
+  void set_max_num_tokens(std::uint32_t tokens) { core_.set_max_num_tokens(tokens); }
+
   /// Ends the oldest step if its time is over (one step per call, so that each step's tokens are sent separately) and
   /// begins what can begin. Replaces the content of `outputs` and reuses its memory.
   void poll(TimePoint now, StepOutputs& outputs) override;
@@ -107,6 +112,7 @@ class EngineDriver final : public Driver {
   std::uint32_t max_steps_in_flight_;
   Core core_;
   Duration max_lateness_;
+  double slowness_ = 1;
   std::function<Duration(const perfmodel::IntakeLoad&)> intake_delay_;
   Duration last_decode_step_{};         // of the last begun step without prefill
   std::deque<Arrival> arrivals_;        // by time, which is the order of submission
