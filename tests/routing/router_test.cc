@@ -97,6 +97,40 @@ TEST_F(RouterTest, APromptThatDisplacesReusedPrefixesIsForecastToDoSo) {
   EXPECT_DOUBLE_EQ(displaced_at(home), 0) << "its cache is empty";
 }
 
+// Of six blocks four are reused prefixes, and an answer under way takes the other two as it grows: then there is no
+// room for a further prompt.
+TEST_F(RouterTest, AnswersUnderWayTakeTheRoomOfReusedPrefixes) {
+  Router router({.model = "m",
+                 .block_size = kBlockSize,
+                 .workers = 3,
+                 .mode = spec::RoutingMode::kKv,
+                 .latency_prior = {.per_prefill_token = std::chrono::milliseconds(1)}});
+  for (WorkerView& worker : fleet_) {
+    worker.limits = {.block_size = kBlockSize, .kv_blocks = 6};
+    worker.available = worker.events_exact = true;
+  }
+  fleet_[1].available = fleet_[2].available = false;
+  const std::vector<kv::KvEvent> events{stored(4)};
+  router.on_kv_events(WorkerId(0), events);
+  const auto first = router.route(query(1, 16), fleet_, now_);
+  router.on_first_token(first->request, now_);
+  RouteQuery other = query(2, kBlockSize);
+  other.blocks = std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(
+      kv::root_hash({.model = "m", .lora = "other", .cache_salt = ""}), tokens(kBlockSize), kBlockSize));
+  const auto displaced_ms = [&] {
+    const auto routed = router.route(other, fleet_, now_);
+    router.on_finished(routed->request, false, now_);
+    return router.log().newest(0).candidates.front().forecast.displaced_ms;
+  };
+  EXPECT_DOUBLE_EQ(displaced_ms(), 0);
+  router.on_progress(first->request, kBlockSize, now_);
+  EXPECT_DOUBLE_EQ(displaced_ms(), 0);
+  router.on_progress(first->request, kBlockSize, now_);
+  EXPECT_GT(displaced_ms(), 0);
+  router.on_finished(first->request, true, now_);
+  EXPECT_DOUBLE_EQ(displaced_ms(), 0);
+}
+
 TEST_F(RouterTest, KvMemoryIsCountedInBlocksOfTheRoutersSize) {
   Router router = make(spec::RoutingMode::kKv);
   fleet_[0].limits = {.block_size = kBlockSize, .kv_blocks = 600};

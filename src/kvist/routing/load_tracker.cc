@@ -6,6 +6,7 @@ void LoadTracker::add(const RoutedRequest& request) {
   WorkerLoad& load = loads_.at(request.worker.value());
   load.prompt_blocks += prompts_.add(request.worker, request.blocks);
   load.prefill_tokens += request.uncached_tokens;
+  own_blocks_[request.worker.value()] += request.own_blocks;
   ++load.requests;
   progress_[request.worker.value()].add(0);
   ++requests_;
@@ -38,6 +39,7 @@ void LoadTracker::remove(const RoutedRequest& request) {
     load.prefill_tokens -= request.uncached_tokens;
   }
   load.output_tokens -= request.output_tokens;
+  own_blocks_[request.worker.value()] -= request.own_blocks;
   --load.requests;
   progress_[request.worker.value()].remove(request.output_tokens);
   --requests_;

@@ -28,7 +28,7 @@ struct WorkerLoad {
 /// is zero in all fields. Threads: the router's.
 class LoadTracker {
  public:
-  explicit LoadTracker(std::size_t workers) : loads_(workers), progress_(workers) {}
+  explicit LoadTracker(std::size_t workers) : loads_(workers), own_blocks_(workers), progress_(workers) {}
 
   /// Adds the request to its worker's load. Requires: the request's worker and prompt are set.
   void add(const RoutedRequest& request);
@@ -39,6 +39,8 @@ class LoadTracker {
   void remove(const RoutedRequest& request);
 
   [[nodiscard]] const WorkerLoad& load(WorkerId worker) const { return loads_.at(worker.value()); }
+  /// The sum of RoutedRequest::own_blocks of the worker's requests.
+  [[nodiscard]] std::uint64_t own_blocks(WorkerId worker) const { return own_blocks_.at(worker.value()); }
   /// How far the answers of the worker's requests are.
   [[nodiscard]] const OutputProgress& progress(WorkerId worker) const { return progress_.at(worker.value()); }
   /// Sets depths[w] to the number of leading blocks of a prompt that requests on worker w use already. Requires:
@@ -54,8 +56,9 @@ class LoadTracker {
   [[nodiscard]] std::size_t requests() const { return requests_; }
 
  private:
-  std::vector<WorkerLoad> loads_;         // by WorkerId
-  std::vector<OutputProgress> progress_;  // by WorkerId
+  std::vector<WorkerLoad> loads_;          // by WorkerId
+  std::vector<std::uint64_t> own_blocks_;  // by WorkerId
+  std::vector<OutputProgress> progress_;   // by WorkerId
   PrefixUse prompts_;
   std::size_t requests_ = 0;
 };

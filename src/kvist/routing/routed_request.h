@@ -48,6 +48,7 @@ struct RoutedRequest {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t uncached_tokens = 0;  ///< prompt tokens that the worker has to compute
   std::uint32_t predicted_cached_tokens = 0;
+  std::uint32_t own_blocks = 0;     ///< of its prompt, behind what any worker had cached when it was routed
   std::uint32_t new_blocks = 0;     ///< of its prompt, that no other request used on the worker when it was routed
   bool streams = false;             ///< its tokens are told of one by one
   std::uint64_t output_tokens = 0;  ///< so far (LoadTracker)

@@ -161,6 +161,8 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                                        .decision = number});
   RoutedRequest& routed = *requests_.find(decision.request);
   routed.reuse = reused_.add(chosen.worker, *prompt.keys, known, now);
+  const auto all_blocks = static_cast<std::uint32_t>(view(*prompt.keys).size());
+  routed.own_blocks = all_blocks - std::min(known, all_blocks);
   caches_.on_routed(routed, chosen.limits.kv_blocks, now);
   forecaster_.on_routed(routed, chosen.forecast, chosen.limits, usable_cached_tokens(known, prompt.tokens, block_size_),
                         now);
@@ -341,14 +343,17 @@ std::optional<std::size_t> Router::choose_admitted(WorkerId turned_down, const P
   return policy_->choose(policy_query, candidates_);
 }
 
-// The prompts in flight are not evicted, whether anything came back to them or not.
+// What is in flight is not evicted, whether anything came back to it or not: neither the answers so far nor what of the
+// prompts is not among the reused prefixes.
 std::uint64_t Router::displaced_blocks(WorkerId worker, std::size_t prompt_blocks, const EngineLimits& limits) const {
   if (limits.kv_blocks == 0) return 0;
   const std::uint64_t kv_blocks = in_blocks_of(block_size_, limits).kv_blocks;
   const std::size_t i = worker.value();
   const std::uint64_t reused = reused_.blocks(worker) + prompt_blocks - reused_depths_[i];
-  const std::uint64_t in_flight = loads_.load(worker).prompt_blocks + prompt_blocks - shared_[i];
-  const std::uint64_t all = std::max(reused, in_flight);
+  const WorkerLoad& load = loads_.load(worker);
+  const std::uint64_t in_flight = load.prompt_blocks + prompt_blocks - shared_[i];
+  const std::uint64_t answers = load.output_tokens / block_size_;
+  const std::uint64_t all = std::max(reused + loads_.own_blocks(worker), in_flight) + answers;
   return all - std::min(all, kv_blocks);
 }
 
