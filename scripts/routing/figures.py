@@ -43,6 +43,12 @@ class Cell:
     load: int  # percent of the capacity
     rate: float
     runs: list  # of {mode: {figure: value}}
+    title: str = ""  # instead of the load
+    saturated: bool | None = None  # whether the load is beyond what the fleet keeps up with; by its percentage if not known
+
+    def __post_init__(self):
+        self.title = self.title or f"{self.load} %"
+        self.saturated = self.load > 100 if self.saturated is None else self.saturated
 
     def mean(self, mode, figure):
         return statistics.mean(run[mode][figure] for run in self.runs)
@@ -69,7 +75,7 @@ class Cell:
         """Whether the mode keeps the bar of this figure; None: there is none at this load."""
         if figure == "goodput":
             return self.mean(mode, figure) >= self.best_other(figure)[0] - SAME_GOODPUT
-        if self.load > 100:
+        if self.saturated:
             return self.ratio("ttft_p95", mode, "dynamo") <= BEYOND_BAR if figure == "ttft_p95" else None
         if figure == "tokens_per_s":
             return self.ratio(figure, mode) >= TOKENS_BAR

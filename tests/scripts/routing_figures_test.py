@@ -6,6 +6,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/routing"))
 import capacity  # noqa: E402
 import figures  # noqa: E402
+import reasons  # noqa: E402
 import simulation  # noqa: E402
 import workloads  # noqa: E402
 
@@ -60,8 +61,20 @@ def every_workload_has_a_capacity():
     assert set(capacity.known()) == {workload.name for workload in workloads.WORKLOADS}
 
 
+def reasons_are_of_workloads_and_only_of_those_with_misses():
+    assert set(reasons.OF) <= {workload.name for workload in workloads.WORKLOADS}
+    assert reasons.text(["chat"]).count("\n- ") == 1 and "`chat`" in reasons.text(["chat"]) and "`day`" not in reasons.text(["chat"])
+
+
+def a_load_is_saturated_by_its_percentage_unless_it_is_known_better():
+    assert [figures.Cell(load, 1, []).saturated for load in (95, 120)] == [False, True]
+    found = figures.Cell(8, 0, [run(0.95, 1, 0.5)], "8 workers", True)
+    assert found.title == "8 workers" and found.misses() == ["ttft_p95"]
+
+
 for test in [goodput_counts_what_was_soon_enough_and_fast_enough, bars_are_held_against_the_best_other_and_never_against_clairvoyant,
              beyond_saturation_only_the_tail_and_goodput_count, intervals_are_students, a_swinging_rate_keeps_the_order_and_the_mean,
-             every_workload_has_a_capacity]:
+             every_workload_has_a_capacity, reasons_are_of_workloads_and_only_of_those_with_misses,
+             a_load_is_saturated_by_its_percentage_unless_it_is_known_better]:
     test()
     print("ok     ", test.__name__)
