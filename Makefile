@@ -16,7 +16,7 @@ ONLY ?=
 SECONDS_EACH ?= 60
 TARGETS ?=
 
-.PHONY: help build laboratory demo demo-cpu test peers faults test-aarch64 bench bench-loadgen experiments routing format lint asan tsan fuzz clean
+.PHONY: help build laboratory demo demo-cpu test peers faults test-aarch64 bench bench-loadgen experiments routing routing-traces routing-learning format lint asan tsan fuzz clean
 
 help:
 	@echo "make demo         install what is missing, build, run the demo sweep, print the table"
@@ -29,6 +29,8 @@ help:
 	@echo "make bench-loadgen  the load generator's errors beside other clients', and what it pays per event; on a quiet machine"
 	@echo "make experiments  simulate the published experiments, write docs/results/experiments.md"
 	@echo "make routing      simulate workloads, loads and routing policies, write docs/results/routing.md; SHORT=1: a first look"
+	@echo "make routing-traces    the same on a production-like trace and fleets of 6 to 16 workers; TRACE=FILE: on another too"
+	@echo "make routing-learning  how long kv needs to learn: wrong priors, workers that slow down, restart, change"
 	@echo "make build        build only            make format      format all sources"
 	@echo "make lint         clang-tidy            make asan | tsan build and test with sanitizers"
 	@echo "make fuzz         run each fuzz target under libFuzzer for a minute; SECONDS_EACH=600, TARGETS=zmtp"
@@ -92,6 +94,12 @@ experiments: laboratory
 
 routing: laboratory
 	@scripts/run-routing $(RELEASE)/bin/kvist $(if $(SHORT),--short)
+
+routing-traces: laboratory
+	@scripts/routing/traces.py $(RELEASE)/bin/kvist $(if $(TRACE),--trace $(TRACE))
+
+routing-learning: laboratory
+	@scripts/routing/learning.py $(RELEASE)/bin/kvist
 
 fuzz:
 	@scripts/install-dependencies --tests --lint

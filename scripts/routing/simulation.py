@@ -8,11 +8,11 @@ import workloads
 SCENARIO = """name: routing
 deployment:
   name: routing
-  gateway: {{mode: round_robin}}
+  gateway: {{mode: round_robin{gateway}}}
 {workers}
 workload: {{{workload}, request_timeout: 900 s}}
 method: {{warmup: {warmup} s, snapshots: 1, snapshot_interval: {window} s, window: {window} s, drain_timeout: 900 s, max_error_pct: 100}}
-simulation: {{keep_token_gaps: false, timeline_period: 0 s}}
+simulation: {{keep_token_gaps: false, timeline_period: 0 s{changes}}}
 modes: [{modes}]
 levels: [{level}]
 output_directory: out
@@ -63,16 +63,16 @@ def simulate(kvist, folder, scenario):
     return turns
 
 
-def run_trace(kvist, folder, workload, trace, modes, workers=None, memory="", warmup=None, seconds=None):
+def run_trace(kvist, folder, workload, trace, modes, workers=None, memory="", warmup=None, seconds=None, gateway="", changes=""):
     warmup = workload.warmup if warmup is None else warmup
     return simulate(kvist, folder, SCENARIO.format(workers=workload.fleet.yaml(workers, memory), workload=f"trace: {{file: {trace}}}",
-                                                   warmup=warmup, window=(seconds or workload.seconds) - warmup, modes=", ".join(modes), level=1))
+                                                   warmup=warmup, window=(seconds or workload.seconds) - warmup, modes=", ".join(modes), level=1, gateway=gateway, changes=changes))
 
 
 def run_users(kvist, folder, workload, users, seed, modes, workers=None, memory="", seconds=None):
     text = USERS.format(rate=max(1, users // 15), seed=seed)
     return simulate(kvist, folder, SCENARIO.format(workers=workload.fleet.yaml(workers, memory), workload=text, warmup=workload.warmup,
-                                                   window=(seconds or workload.seconds) - workload.warmup, modes=", ".join(modes), level=users))
+                                                   window=(seconds or workload.seconds) - workload.warmup, modes=", ".join(modes), level=users, gateway="", changes=""))
 
 
 def ideal_of_trace(kvist, folder, workload, trace):

@@ -6,6 +6,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/routing"))
 import capacity  # noqa: E402
 import figures  # noqa: E402
+import learning  # noqa: E402
 import reasons  # noqa: E402
 import simulation  # noqa: E402
 import workloads  # noqa: E402
@@ -72,9 +73,19 @@ def a_load_is_saturated_by_its_percentage_unless_it_is_known_better():
     assert found.title == "8 workers" and found.misses() == ["ttft_p95"]
 
 
+def learning_is_over_when_all_that_comes_later_is_as_good():
+    def came(at, ttft):
+        return simulation.Turn(1, 0, "succeeded", at * 1000.0, ttft, 200.0, 0, 1000, 500, 11)
+    usual = [came(at, 100) for at in range(100, 240)]
+    assert learning.settled(usual, usual, 100) == 0
+    slow_at_first = [came(at, 300 if at < 112 else 104) for at in range(100, 240)]
+    assert learning.settled(slow_at_first, usual, 100) == 10, "two of the 130 that come from then on are still slow"
+    assert learning.settled([came(at, 120) for at in range(100, 240)], usual, 100) is None
+
+
 for test in [goodput_counts_what_was_soon_enough_and_fast_enough, bars_are_held_against_the_best_other_and_never_against_clairvoyant,
              beyond_saturation_only_the_tail_and_goodput_count, intervals_are_students, a_swinging_rate_keeps_the_order_and_the_mean,
              every_workload_has_a_capacity, reasons_are_of_workloads_and_only_of_those_with_misses,
-             a_load_is_saturated_by_its_percentage_unless_it_is_known_better]:
+             learning_is_over_when_all_that_comes_later_is_as_good, a_load_is_saturated_by_its_percentage_unless_it_is_known_better]:
     test()
     print("ok     ", test.__name__)
