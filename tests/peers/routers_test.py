@@ -1,11 +1,16 @@
 """kvist's router and others before the same three timed workers, one after the other with fresh workers each, in the order ABBA."""
 import os
+import pathlib
 import statistics
+import sys
 
 import peer
 import fronts
 import kvist_loadgen
 from timed_fleet import BLOCK_SIZE, MODEL, STEP_TIME, requests_per_worker, timed_fleet
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "benchmarks"))
+import mixed_trace  # noqa: E402
 
 PEERS = ["vllm-router", "smg"]
 SECONDS = float(os.environ.get("KVIST_ROUTERS_SECONDS", "5.5"))
@@ -16,6 +21,7 @@ report = peer.Report("routers", "Routers before the same workers", 40, PEERS)
 # Title, peer that it needs, how it is started.
 ROUTERS = [
     ("kvist kv", None, lambda *where: fronts.Kvist("kvist kv", *where, mode="kv")),
+    ("kvist dynamo", None, lambda *where: fronts.Kvist("kvist dynamo", *where, mode="dynamo")),
     ("kvist round_robin", None, lambda *where: fronts.Kvist("kvist round_robin", *where, mode="round_robin")),
     ("vllm-router kv_aware", "vllm-router", lambda *where: fronts.VllmRouter("vllm-router kv_aware", *where, policy="kv_aware")),
     ("vllm-router cache_aware", "vllm-router", lambda *where: fronts.VllmRouter("vllm-router cache_aware", *where, policy="cache_aware")),
@@ -34,16 +40,26 @@ WORKLOADS = [
       "step_time": {"fixed": "10.5 ms", "per_prefill_token": "47 us", "per_sequence": "35 us", "per_kv_token": "20 ns"}},
      {"seed": 7, "turns_min": 1, "turns_max": 1, "starters": 10, "starter_tokens_min": 3_000, "starter_tokens_max": 3_000, "max_tokens": 100,
       "ignore_eos": "true", "target_rps": 1_000}, [30, 60]),
+    (f"prompts of {mixed_trace.SHORTEST} to {mixed_trace.LONGEST:,} tokens: a trace in open arrivals, five a second, a third of them behind one of "
+     "six documents; workers with an 8B model on an H200",
+     {"max_batch_size": 64, "max_num_tokens": 8_192, "max_model_len": 66_000,
+      "profile": {"gpu": "h200", "model": "llama-3.1-8b-fp8", "engine": "vllm", "tensor_parallel": 1, "memory_fraction": 0.9}},
+     {"trace": None, "request_timeout": "120 s"}, [1]),
 ]
+TRACE_SECONDS, TRACE_RATE = 30, 5
 
 
 def measure(make, settings, workload, load):
     """One router before fresh workers: (client's summary, requests per worker, its processor seconds, late client or not)."""
     with timed_fleet(3, **settings) as (folder, workers):
+        seconds, warmup_s = SECONDS, WARMUP_S
+        if "trace" in workload:
+            mixed_trace.write(folder / "mixed.jsonl", TRACE_SECONDS, TRACE_RATE)
+            workload, seconds, warmup_s = {**workload, "trace": "{file: mixed.jsonl}"}, TRACE_SECONDS, 0.1 * TRACE_SECONDS
         front = make(folder, workers, MODEL, BLOCK_SIZE).start()
         try:
             before, cpu = requests_per_worker(workers), front.cpu_seconds()
-            said = kvist_loadgen.run(folder, front.url, workload, load, SECONDS, MODEL, warmup_s=WARMUP_S)
+            said = kvist_loadgen.run(folder, front.url, workload, load, seconds, MODEL, warmup_s=warmup_s)
             used = front.cpu_seconds() - cpu
             return said, [after - first for after, first in zip(requests_per_worker(workers), before, strict=True)], used
         finally:
@@ -56,7 +72,7 @@ def row(title, load, runs):
     requests = sum(sum(counts) for _, counts, _ in runs)
     shares = [sum(counts) for counts in zip(*(sorted(counts, reverse=True) for _, counts, _ in runs), strict=True)]
     late = [said.verdict for said, _, _ in runs if said.verdict and not said.verdict.startswith("valid")]
-    return [load, title, f"{mean(lambda s: s.ttft['p50']):.1f} ms", f"{mean(lambda s: s.ttft['p95']):.1f} ms",
+    return [load, title, f"{mean(lambda s: s.ttft['p50']):.1f} ms", f"{mean(lambda s: s.ttft['p95']):.1f} ms", f"{mean(lambda s: s.ttft['p99']):.1f} ms",
             f"{mean(lambda s: s.tpot['p50']):.2f} ms", f"{mean(lambda s: s.tokens_per_s):,.0f}", f"{mean(lambda s: s.hit_rate_pct):.1f} %",
             " / ".join(map(str, shares)), f"{1e3 * sum(used for _, _, used in runs) / max(1, requests):.2f} ms", "late" if late else "kept up"]
 
@@ -80,9 +96,9 @@ def workload_part(name, settings, workload, loads):
                              failed[0] if failed else f"{sum(said.succeeded for said, _, _ in runs[title])} turns")
                 if runs[title]:
                     rows.append(row(title, load, runs[title]))
-        report.table(name, ["conversations", "router", "TTFT p50", "TTFT p95", "TPOT p50", "tokens/s", "hit rate", "requests per worker",
+        report.table(name, ["conversations", "router", "TTFT p50", "TTFT p95", "TTFT p99", "TPOT p50", "tokens/s", "hit rate", "requests per worker",
                             "processor time a request", "client"], rows,
-                     f"Means of two runs, without the turns of the first {WARMUP_S:.1f} s; requests per worker of both runs whole, the busiest first.")
+                     f"Means of two runs, without the turns of the first {0.1 * TRACE_SECONDS if 'trace' in workload else WARMUP_S:.1f} s; requests per worker of both runs whole, the busiest first.")
     part.__doc__ = name
     return part
 
