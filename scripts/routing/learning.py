@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How long kv needs to learn: docs/results/routing-learning.md.
 
-    scripts/routing/learning.py [KVIST] [--seeds N] [--jobs N] [--output PAGE]
+    scripts/routing/learning.py [KVIST] [--workload NAME]... [--seeds N] [--jobs N] [--output PAGE]
 
 Priors that are wrong by a factor of ten, and workers that become slower, restart or change the chunking of their prompts while they are at
 work: the time until kv is as good as where it never had to learn that, and where it then stands among the other policies. Deterministic."""
@@ -131,14 +131,15 @@ def measure(kvist, folder, workload, seeds, pool):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kvist", nargs="?", default=page.ROOT / "build/release/bin/kvist", type=pathlib.Path)
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--workload", action="append", choices=WORKLOADS)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--output", type=pathlib.Path, default=page.ROOT / "docs/results/routing-learning.md")
     options = parser.parse_args()
-    text = INTRODUCTION.format(load=LOAD, seconds=SECONDS, change=CHANGE, seeds=options.seeds, first=workloads.FIRST_SEED,
+    text = INTRODUCTION.format(load=LOAD, seconds=SECONDS, change=CHANGE, seeds=options.seeds, plural="" if options.seeds == 1 else "s", first=workloads.FIRST_SEED,
                                others=", ".join(f"`{mode}`" for mode in OTHERS))
     with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for workload in map(workloads.find, WORKLOADS):
+        for workload in map(workloads.find, options.workload or WORKLOADS):
             workload = dataclasses.replace(workload, seconds=SECONDS)
             rows = measure(options.kvist.resolve(), pathlib.Path(name), workload, options.seeds, pool)
             text += f"\n## {workload.name}\n\n{workload.text}. {workload.fleet}.\n\n" + document.table(HEADER, rows)
@@ -150,11 +151,11 @@ HEADER = ["what kv does not know", "the bars hold again after", "TTFT p50, p95 i
 INTRODUCTION = """# Learning, simulated
 
 Made by `make routing-learning` in virtual time: workloads of [Routing policies, simulated](routing.md) at {load} % of the capacity for {seconds} s,
-{seeds} traces each, with seeds from {first} on. Priors are wrong from the first request on; what becomes of a worker does so at {change} s.
+{seeds} trace{plural} each, with seeds from {first} on. Priors are wrong from the first request on; what becomes of a worker does so at {change} s.
 
 *The bars hold again after* is the first time from which on TTFT p50 and p95 of all later requests are at most 1.05, and TPOT p50 at most
 1.03, of those of the same requests in a run where `kv` never had to learn it: with the right prior, with a worker that was always so, or
-without the restart. In the first 10 s the figures are that multiple. The next four columns are `kv` as a multiple of the best other policy in
+without the restart. Where traces are few, 5 % of p95 may be chance. In the first 10 s the figures are that multiple. The next four columns are `kv` as a multiple of the best other policy in
 that figure ({others}) from then on, with the same changes; bold where it is more than the bar allows. Answers that had begun on a worker that
 dies fail in every mode.
 """

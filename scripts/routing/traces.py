@@ -24,7 +24,7 @@ import workloads  # noqa: E402
 
 WORKERS = [6, 8, 10, 12, 16]
 RATE, SECONDS = 2.14, 1022  # of Mooncake's trace: new prompts a second, and its length
-FLEET = workloads.Fleet(WORKERS[0])
+FLEET = workloads.Fleet(WORKERS[0], context=200_000)
 OWN = "documents"
 MODES = [mode for mode in page.MODES if mode != figures.ORACLE]  # which takes long where queues are long
 

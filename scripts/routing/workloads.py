@@ -18,6 +18,7 @@ class Fleet:
     engine: str = "trtllm"
     model: str = "llama-3.1-70b-fp8"
     slots: int = 64
+    context: int = 140_000  # tokens of a prompt and its answer
 
     def yaml(self, workers=None, memory=""):
         return f"""  workers:
@@ -26,7 +27,7 @@ class Fleet:
     block_size: 32
     max_batch_size: {self.slots}
     max_num_tokens: {16384 if self.engine == "trtllm" else 8192}
-    max_model_len: 140000
+    max_model_len: {self.context}
     profile: {{gpu: h200, model: {self.model}, engine: {self.engine}, tensor_parallel: 1, memory_fraction: 0.90}}
     output_length: {{mean_tokens: 905, standard_deviation_tokens: 250}}
 """
