@@ -120,7 +120,7 @@ TEST(Comparison, PairsRepetitionsBySeed) {
   EXPECT_EQ(comparison.count(spec::RoutingMode::kKv, 0, PairedVerdict::kBetter), 1U);
 }
 
-TEST(Comparison, RepetitionsWithOtherSeedsAreNotPaired) {
+TEST(Comparison, RepetitionsWithOtherSeedsAreRefused) {
   results::RunRecord run = seeded_run();
   for (results::LevelRecord& level : run.levels) {
     if (level.mode == spec::RoutingMode::kKv) level.seed += 7;
@@ -128,9 +128,10 @@ TEST(Comparison, RepetitionsWithOtherSeedsAreNotPaired) {
   const RunComparison comparison = compared(run);
   const FigureComparison& p50 = *comparison.find(spec::RoutingMode::kKv, 40)->find("ttft_p50_ms");
   EXPECT_EQ(p50.change.pairs, 0U);
-  EXPECT_EQ(p50.verdict, PairedVerdict::kOpen);
+  EXPECT_EQ(p50.verdict, PairedVerdict::kRefused);
   EXPECT_FALSE(p50.baseline.has_value());
-  EXPECT_EQ(report::change_cell(kComparedFigures[0], p50), "-");
+  EXPECT_EQ(report::change_cell(kComparedFigures[0], p50), "refused");
+  EXPECT_THAT(comparison.find(spec::RoutingMode::kKv, 40)->refused.at(0), HasSubstr("other seeds"));
 }
 
 TEST(Comparison, AModeThatFailsAndABaselineThatDoesNotIsWorse) {
@@ -149,7 +150,7 @@ TEST(Comparison, AModeThatFailsAndABaselineThatDoesNotIsWorse) {
 TEST(Comparison, TheBaselineMayBeChosenAndMustHaveBeenMeasured) {
   const RunAnalysis analysis(seeded_run(), seeded_sweep());
   const RunComparison turned = compare_modes(analysis, spec::RoutingMode::kKv).value();
-  EXPECT_EQ(turned.modes, std::vector{spec::RoutingMode::kRoundRobin});
+  EXPECT_EQ(turned.modes, std::vector<spec::Arm>{spec::RoutingMode::kRoundRobin});
   EXPECT_EQ(turned.levels[0].find("ttft_p50_ms")->verdict, PairedVerdict::kWorse);
   const auto none = compare_modes(analysis, spec::RoutingMode::kDynamo);
   ASSERT_FALSE(none.has_value());

@@ -87,6 +87,8 @@ inline spec::SweepSpec sample_sweep() {
   spec::SweepSpec sweep;
   sweep.name = "sample";
   sweep.deployment.workers.resize(2);
+  // Figures are made up: what caches could have saved of these prompts is not known.
+  for (spec::WorkerSpec& worker : sweep.deployment.workers) worker.block_size = 0;
   sweep.modes = {spec::RoutingMode::kRoundRobin, spec::RoutingMode::kKv};
   sweep.levels = {40, 50};
   sweep.method.warmup = std::chrono::seconds(5);

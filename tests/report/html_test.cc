@@ -31,7 +31,7 @@ TEST(Html, HasTheSameTablesAndAPlotPerFigureAndLevel) {
   const std::string html = render_html(sample_run(), sample_sweep());
   const std::string markdown = render_markdown(sample_run(), sample_sweep());
   EXPECT_EQ(render::count_of(html, "<table>"), render::count_of(markdown, "\n|:-"));
-  EXPECT_EQ(render::count_of(html, "<figure class=\"plot\">"), 7U + 2U);
+  EXPECT_EQ(render::count_of(html, "<figure class=\"plot\">"), 7U + 2U + 2U);
   for (const char* title :
        {"Time to first token", "Time per output token", "Gaps between tokens (ITL)", "End-to-end latency", "Throughput",
         "KV hit rate", "TTFT distribution at concurrency 40", "TTFT distribution at concurrency 50"}) {

@@ -38,18 +38,20 @@ std::string table_with(const std::string& markdown, const std::string& head) {
 
 TEST(Markdown, ExactFiguresComeFirstThenThePublishedMethod) {
   const std::string markdown = render_markdown(sample_run(), sample_sweep());
-  EXPECT_THAT(headings(markdown),
-              ElementsAre("# Benchmark Sweep: KV Cache Routing vs Round-Robin", "## Verdict", "## Test Methodology",
-                          "## Deployment Details", "## Results", "### Errors", "### Output tokens per second",
-                          "### Turns per second", "### TPOT: time per output token, the mean of each request",
-                          "### ITL: gaps between tokens, pooled", "### Latency: from sending to the end of the answer",
-                          "## Summary", "## The published method", "### Results, published method", "### Error Rates",
-                          "### Throughput (Output Tokens/s)", "### TPOT -- Time Per Output Token (ITL)",
-                          "### End-to-End Latency", "## Reference Data (JSON)", "## Exact percentiles over all samples",
-                          "### TTFT (ms)", "### TPOT (ms)", "### ITL, all token gaps (ms)",
-                          "### ITL, mean of each request (ms)", "### Latency (ms)",
-                          "### Rates over the measuring window", "## Workers", "### Routing",
-                          "## Hit rate check: client against workers", "## Load generator health", "## Remarks"));
+  EXPECT_THAT(
+      headings(markdown),
+      ElementsAre("# Benchmark Sweep: KV Cache Routing vs Round-Robin", "## Verdict", "## Test Methodology",
+                  "## Deployment Details", "## Results", "### Errors", "### Output tokens per second",
+                  "### Turns per second", "### TPOT: time per output token, the mean of each request",
+                  "### ITL: gaps between tokens, pooled", "### Latency: from sending to the end of the answer",
+                  "## Summary", "## The published method", "### Results, published method", "### Error Rates",
+                  "### Throughput (Output Tokens/s)", "### TPOT -- Time Per Output Token (ITL)",
+                  "### End-to-End Latency", "## Reference Data (JSON)", "## Exact percentiles over all samples",
+                  "### TTFT (ms)", "### TPOT (ms)", "### ITL, all token gaps (ms)",
+                  "### ITL, mean of each request (ms)", "### Latency (ms)", "### Rates over the measuring window",
+                  "## Workers", "### Routing", "## By turn and by prompt length", "### By turn of the conversation",
+                  "### By tokens of the prompt", "## Hit rate check: client against workers",
+                  "## Load generator health", "## Remarks"));
   EXPECT_THAT(markdown, HasSubstr("\n**Generated:** 2026-03-01 10:20:30 UTC\n"));
 }
 

@@ -134,7 +134,7 @@ TEST_F(StoreTest, ValuesOutOfRangeAreErrorsThatNameTheColumn) {
       {"UPDATE turns SET gaps_ms = x'0000c07f'", "gaps_ms is not a list"},  // a NaN
       {"UPDATE turns SET sent_ns = -9223372036854775808", "sent_ns is out of range"},
       {"UPDATE workers SET restarts = 1 << 40", "restarts is out of range"},
-      {"UPDATE levels SET mode = 'astrology'", "astrology"},
+      {"UPDATE levels SET mode = 'astro logy'", "astro logy"},
       {"UPDATE levels SET repetition = -1", "repetition is out of range"},
       {"UPDATE timeline_points SET running = -1", "running is out of range"},
       {"UPDATE timeline_points SET timeline = 9 WHERE timeline = 0", "timeline has no timeline"},

@@ -361,7 +361,23 @@ TEST_F(RoundTripTest, Sweep) {
     } else if (number(0, 1) == 1) {
       spec.method.between_levels = BetweenLevels::kContinue;
     }
-    spec.modes = {RoutingMode::kRandom, RoutingMode::kDynamo};
+    if (number(0, 1) == 1) {
+      spec.modes = {RoutingMode::kRandom, RoutingMode::kDynamo};
+    } else {
+      spec.arms = {{.arm = Arm("a"), .mode = RoutingMode::kKv}, {.arm = Arm("b"), .mode = RoutingMode::kKv}};
+    }
+    if (number(0, 1) == 1) {
+      spec.comparison = {.order = number(0, 1) == 1 ? ArmOrder::kAbba : ArmOrder::kRandom,
+                         .caches = number(0, 1) == 1 ? CacheProof::kReset : CacheProof::kNone,
+                         .stop_when = StopRule{.metric = "tpot_p50_ms", .half_width = 0.5 + number(0, 9)}};
+      spec.method.goodput = {.ttft = duration(1'000), .latency = duration(1'000)};
+    }
+    if (number(0, 1) == 1) {
+      spec.target = {.url = "http://h:1", .admin = "http://h:2", .model = "m", .settle = duration(0), .block_size = 64};
+      spec.target.workers = {{.name = "w", .url = "http://h:3"},
+                             {.name = "v", .url = "http://h:4", .admin = "http://h:5"}};
+      if (spec.comparison.caches == CacheProof::kRestart) spec.comparison.caches = CacheProof::kNone;
+    }
     for (std::uint32_t level = number(1, 9); spec.levels.size() < 4; level += number(1, 9))
       spec.levels.push_back(level);
     spec.output_directory = text();

@@ -100,6 +100,7 @@ class FakeDeployer final : public deploy::Deployer {
   Result<void> set_routing_mode(spec::RoutingMode mode) override {
     return noted("set_routing_mode " + std::string(spec::to_string(mode)));
   }
+  Result<void> empty_caches(const deploy::Until& /*until*/) override { return noted("empty_caches"); }
   Result<std::vector<deploy::WorkerMetrics>> collect() override {
     script_.calls.emplace_back("collect");
     if (++script_.collects == script_.collect_that_fails) return fail(ErrorCode::kUnavailable, "too busy");

@@ -95,6 +95,49 @@ TEST(PlanTest, RepetitionsGoThroughAllLevelsAgainWithSeedsOfTheirOwn) {
   EXPECT_EQ(measuring_time(repeated), 3 * measuring_time(sweep()));
 }
 
+std::vector<std::string> order_of(const spec::SweepSpec& spec) {
+  std::vector<std::string> order;
+  for (const PlannedMode& stretch : make_plan(spec)) {
+    for (const PlannedLevel& level : stretch.levels) order.push_back(describe(level, 2));
+  }
+  return order;
+}
+
+TEST(PlanTest, AbbaMeasuresEveryArmAtALevelAndTurnsTheOrderRound) {
+  spec::SweepSpec spec = sweep();
+  spec.modes.pop_back();
+  spec.levels = {12, 24};
+  spec.method.repetitions = 2;
+  spec.comparison.order = spec::ArmOrder::kAbba;
+  EXPECT_THAT(order_of(spec),
+              ElementsAre("kv 12 (1/2)", "round_robin 12 (1/2)", "kv 24 (1/2)", "round_robin 24 (1/2)",
+                          "round_robin 12 (2/2)", "kv 12 (2/2)", "round_robin 24 (2/2)", "kv 24 (2/2)"));
+  spec.method.between_levels = spec::BetweenLevels::kContinue;
+  EXPECT_THAT(order_of(spec),
+              ElementsAre("kv 12 (1/2)", "kv 24 (1/2)", "round_robin 12 (1/2)", "round_robin 24 (1/2)",
+                          "round_robin 12 (2/2)", "round_robin 24 (2/2)", "kv 12 (2/2)", "kv 24 (2/2)"));
+}
+
+TEST(PlanTest, ARandomOrderFollowsFromTheSeedAndHasTheSameLevels) {
+  spec::SweepSpec spec = sweep();
+  spec.method.repetitions = 20;
+  spec.comparison.order = spec::ArmOrder::kRandom;
+  const std::vector<std::string> order = order_of(spec);
+  EXPECT_EQ(order, order_of(spec));
+  std::set<spec::RoutingMode> first;
+  const std::vector<PlannedMode> plan = make_plan(spec);
+  std::set<std::string> all;
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    if (i % 3 == 0) first.insert(*plan[i].mode.mode());
+    EXPECT_EQ(plan[i].levels.at(0).seed, plan[i / 3 * 3].levels.at(0).seed) << "the arms of a level are pairs";
+    all.insert(describe(plan[i].levels[0], 20));
+  }
+  EXPECT_EQ(first.size(), 3U) << "each arm is first at times";
+  EXPECT_EQ(all.size(), 3U * 3 * 20);
+  spec.workload.seed = 6;
+  EXPECT_NE(order, order_of(spec));
+}
+
 TEST(PlanTest, NamesALevelAndItsRepetition) {
   const PlannedLevel level{.mode = RoutingMode::kKv, .concurrency = 24, .repetition = 1, .seed = 0};
   EXPECT_EQ(describe(level, 1), "kv 24");

@@ -5,9 +5,12 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <map>
 
+#include "kvist/analysis/comparison.h"
 #include "kvist/base/yaml.h"
 #include "kvist/results/store.h"
+#include "kvist/sweep/run_progress.h"
 
 namespace kvist::sweep {
 namespace {
@@ -169,6 +172,169 @@ TEST_F(SimulatedSweepTest, ALoadThatGoesOnIsStoredLevelByLevelOnAnyNumberOfThrea
     }
     EXPECT_EQ(of_turns, of_workers) << "over the load, not over each level";
   }
+}
+
+/// A rig for two arms of one mode, whose random choices differ: what they show is chance.
+class EqualArmsTest : public SimulatedSweepTest {
+ protected:
+  EqualArmsTest() {
+    sweep_.modes = {};
+    sweep_.arms = {{.arm = spec::Arm("a"), .mode = RoutingMode::kRandom},
+                   {.arm = spec::Arm("b"), .mode = RoutingMode::kRandom}};
+    sweep_.levels = {8};
+    sweep_.comparison.order = spec::ArmOrder::kRandom;
+    for (spec::WorkerSpec& worker : sweep_.deployment.workers) worker.kv_blocks = 60;
+    sweep_.simulation.timeline_period = {};
+  }
+};
+
+TEST_F(EqualArmsTest, ShowNothingBeyondTheStatedRate) {
+  // 20 comparisons of six figures each: of 120 intervals of 95 %, 6 miss on average; with figures of one run that go
+  // together, more than 18 would come about less than once in a thousand times.
+  std::size_t decided = 0;
+  std::size_t compared = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    sweep_.workload.seed = seed;
+    sweep_.method.repetitions = 6;
+    const results::RunRecord stored_run = stored(run(2));
+    const analysis::RunAnalysis analysis(stored_run, sweep_);
+    EXPECT_THAT(analysis::refusals(analysis), testing::IsEmpty());
+    const auto comparison = analysis::compare_modes(analysis);
+    ASSERT_TRUE(comparison.has_value());
+    for (const analysis::FigureComparison& figure : comparison->levels.at(0).figures) {
+      ASSERT_EQ(figure.change.pairs, 6U);
+      ASSERT_TRUE(figure.detectable.has_value());
+      decided += figure.verdict == analysis::PairedVerdict::kEqual ? 0 : 1;
+      ++compared;
+    }
+  }
+  EXPECT_EQ(compared, 120U);
+  EXPECT_LE(decided, 18U);
+}
+
+TEST_F(EqualArmsTest, DifferInTheirRandomChoicesAndInNothingElse) {
+  const results::RunRecord run_of_both = stored(run());
+  ASSERT_EQ(run_of_both.levels.size(), 2U);
+  EXPECT_EQ(run_of_both.levels[0].seed, run_of_both.levels[1].seed);
+  std::map<std::pair<std::uint64_t, std::uint32_t>, const workload::TurnSample*> turns;
+  for (const auto& turn : run_of_both.levels[0].turns) turns[{turn.conversation.value(), turn.turn}] = &turn;
+  std::size_t elsewhere = 0;
+  std::size_t common = 0;
+  for (const auto& turn : run_of_both.levels[1].turns) {
+    const auto other = turns.find({turn.conversation.value(), turn.turn});
+    if (other == turns.end()) continue;
+    ++common;
+    EXPECT_EQ(turn.prompt_tokens, other->second->prompt_tokens);
+    elsewhere += turn.worker != other->second->worker ? 1 : 0;
+  }
+  EXPECT_GT(common, 20U);
+  EXPECT_GT(elsewhere, common / 4);
+}
+
+TEST_F(EqualArmsTest, RepetitionsEndWhenTheIntervalIsNarrowEnough) {
+  sweep_.method.repetitions = 30;
+  sweep_.comparison.stop_when = spec::StopRule{.metric = "ttft_p50_ms", .half_width = 1'000};
+  const SimulatedSweepOutcome wide = run(2);
+  EXPECT_EQ(wide.sweep.levels_done, 6U) << "three rounds of two arms";
+  EXPECT_EQ(wide.sweep.levels_planned, 6U);
+  ASSERT_FALSE(wide.sweep.failure.has_value());
+  sweep_.comparison.stop_when->half_width = 0.001;
+  EXPECT_EQ(run(2).sweep.levels_done, 60U) << "never so narrow";
+}
+
+TEST_F(SimulatedSweepTest, FrozenRepliesAndOpeningsAreTheSameInBothArmsAndCacheTheirOwnAlone) {
+  sweep_.levels = {4};
+  sweep_.comparison.replies = spec::ArmReplies::kFrozen;
+  sweep_.comparison.caches = spec::CacheProof::kNonce;
+  const results::RunRecord both = stored(run());
+  ASSERT_EQ(both.levels.size(), 2U);
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint32_t> prompts;
+  for (const auto& turn : both.levels[0].turns) prompts[{turn.conversation.value(), turn.turn}] = turn.prompt_tokens;
+  std::size_t common = 0;
+  for (const auto& turn : both.levels[1].turns) {
+    const auto other = prompts.find({turn.conversation.value(), turn.turn});
+    if (other == prompts.end()) continue;
+    ++common;
+    EXPECT_EQ(turn.prompt_tokens, other->second);
+  }
+  EXPECT_GT(common, 20U);
+  const analysis::RunAnalysis analysis(both, sweep_);
+  EXPECT_THAT(analysis::refusals(analysis), testing::IsEmpty());
+  for (const analysis::MeasuredLevel& level : analysis.levels()) {
+    ASSERT_TRUE(level.analysis.cache_bounds.has_value());
+    EXPECT_GT(level.analysis.hit_rate.client_cached_tokens, 0U) << "conversations of one arm share what they share";
+    EXPECT_LE(level.analysis.hit_rate.client_cached_tokens, level.analysis.cache_bounds->endless);
+  }
+}
+
+TEST_F(SimulatedSweepTest, NoPolicyReusesMoreThanTheBounds) {
+  for (spec::WorkerSpec& worker : sweep_.deployment.workers) worker.kv_blocks = 80;
+  const results::RunRecord stored_run = stored(run());
+  const analysis::RunAnalysis analysis(stored_run, sweep_);
+  for (const analysis::MeasuredLevel& level : analysis.levels()) {
+    const auto& bounds = level.analysis.cache_bounds;
+    ASSERT_TRUE(bounds.has_value());
+    EXPECT_EQ(bounds->prompt_tokens, level.analysis.hit_rate.client_prompt_tokens);
+    const std::uint64_t cached = level.analysis.hit_rate.client_cached_tokens;
+    EXPECT_GT(cached, 0U);
+    EXPECT_LE(cached, bounds->routed);
+    EXPECT_LE(bounds->routed, bounds->fleet);
+    EXPECT_LE(bounds->routed, bounds->routed_endless);
+    EXPECT_LE(bounds->fleet, bounds->endless);
+    EXPECT_LE(bounds->routed_endless, bounds->endless);
+  }
+}
+
+/// The dump of a run without what differs by nature: everything but the row of times.
+std::vector<results::LevelRecord> levels_in(const std::string& directory) {
+  const auto store = results::Store::open(directory + "/results.sqlite");
+  return (*store)->load_run((*store)->runs()->front())->levels;
+}
+
+TEST_F(SimulatedSweepTest, AnInterruptedSweepGoesOnAndEndsAsIfNothingHadHappened) {
+  sweep_.method.repetitions = 2;
+  const SimulatedSweepOutcome whole = run();
+  std::stop_source stop;
+  SimulatedSweepOptions options;
+  options.threads = 1;
+  int lines = 0;
+  options.progress = [&](std::string_view) {
+    if (++lines == 4) stop.request_stop();  // the first line and three levels
+  };
+  options.stop = stop.get_token();
+  const auto broken_off = simulate_sweep(sweep_, options);
+  ASSERT_TRUE(broken_off.has_value());
+  EXPECT_EQ(broken_off->sweep.levels_done, 3U);
+  SimulatedSweepOptions again;
+  again.resume = broken_off->sweep.directory;
+  again.progress = [](std::string_view) {};
+  const auto resumed = simulate_sweep(interrupted_sweep(again.resume).value(), again);
+  ASSERT_TRUE(resumed.has_value()) << resumed.error().message;
+  EXPECT_FALSE(resumed->sweep.failure.has_value());
+  EXPECT_EQ(resumed->sweep.levels_done, 8U);
+  EXPECT_EQ(resumed->sweep.directory, broken_off->sweep.directory);
+  const auto one = levels_in(whole.sweep.directory);
+  const auto other = levels_in(resumed->sweep.directory);
+  ASSERT_EQ(one.size(), other.size());
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    EXPECT_EQ(one[i].mode, other[i].mode);
+    EXPECT_EQ(one[i].concurrency, other[i].concurrency);
+    ASSERT_EQ(one[i].turns.size(), other[i].turns.size());
+    for (std::size_t t = 0; t < one[i].turns.size(); ++t) EXPECT_EQ(one[i].turns[t].ended, other[i].turns[t].ended);
+  }
+  again.resume = folder_ + "/nowhere";
+  EXPECT_FALSE(simulate_sweep(sweep_, again).has_value());
+}
+
+TEST_F(SimulatedSweepTest, ResultsOfAnotherSweepAreNotGoneOnWith) {
+  const SimulatedSweepOutcome outcome = run();
+  sweep_.workload.seed = 99;
+  SimulatedSweepOptions options;
+  options.resume = outcome.sweep.directory;
+  options.progress = [](std::string_view) {};
+  const auto resumed = simulate_sweep(sweep_, options);
+  ASSERT_FALSE(resumed.has_value());
+  EXPECT_THAT(resumed.error().message, HasSubstr("not the one of the plan"));
 }
 
 TEST_F(SimulatedSweepTest, AWorkerThatComputesIsRefusedBeforeAnythingIsWritten) {

@@ -54,6 +54,7 @@ class SweepRunnerTest : public testing::Test {
     options.progress = [&](std::string_view line) { progress_.emplace_back(line); };
     options.stop = std::move(stop);
     options.calibration = calibration_;
+    options.resume = resume_;
     auto outcome = SweepRunner(sweep_, std::move(options)).run();
     EXPECT_TRUE(outcome.has_value()) << (outcome ? "" : outcome.error().message);
     return std::move(*outcome);
@@ -73,6 +74,7 @@ class SweepRunnerTest : public testing::Test {
   std::vector<std::string> run_directories_;
   std::vector<std::string> progress_;
   std::optional<loadgen::Calibration> calibration_;
+  std::string resume_;
   std::atomic<int> second_level_begun_ = 0;
 };
 
@@ -86,6 +88,56 @@ TEST_F(SweepRunnerTest, EachModeHasAFreshDeploymentAndEachLevelProofOfIdlenessAr
                           "await_ready", "set_routing_mode kv",  //
                           "await_idle", "collect", "collect", "collect", "await_idle", "collect", "stop"));
   EXPECT_THAT(run_directories_, ElementsAre(outcome.directory + "/logs/round_robin", outcome.directory + "/logs/kv"));
+}
+
+TEST_F(SweepRunnerTest, AlternatingArmsOnOneDeploymentHaveTheirCachesEmptiedBeforeEachMeasurement) {
+  sweep_.levels = {2};
+  sweep_.method.repetitions = 2;
+  sweep_.comparison = {.order = spec::ArmOrder::kAbba, .caches = spec::CacheProof::kReset};
+  const SweepOutcome outcome = run();
+  ASSERT_FALSE(outcome.failure.has_value()) << outcome.failure->message;
+  std::erase(script_.calls, "collect");
+  EXPECT_THAT(script_.calls,
+              ElementsAre("apply round_robin", "await_ready",  //
+                          "set_routing_mode round_robin", "empty_caches", "await_idle", "await_idle",
+                          "set_routing_mode kv", "empty_caches", "await_idle", "await_idle",  //
+                          "set_routing_mode kv", "empty_caches", "await_idle", "await_idle",
+                          "set_routing_mode round_robin", "empty_caches", "await_idle", "await_idle", "stop"));
+  EXPECT_EQ(run_directories_.size(), 1U);
+}
+
+TEST_F(SweepRunnerTest, AlternatingArmsHaveANewDeploymentEachTimeIfThatIsTheProof) {
+  sweep_.levels = {2};
+  sweep_.method.repetitions = 2;
+  sweep_.comparison.order = spec::ArmOrder::kAbba;
+  const SweepOutcome outcome = run();
+  ASSERT_FALSE(outcome.failure.has_value()) << outcome.failure->message;
+  EXPECT_THAT(run_directories_,
+              ElementsAre(outcome.directory + "/logs/round_robin-2-1", outcome.directory + "/logs/kv-2-1",
+                          outcome.directory + "/logs/kv-2-2", outcome.directory + "/logs/round_robin-2-2"));
+}
+
+TEST_F(SweepRunnerTest, AnInterruptedSweepGoesOnWhereItEnded) {
+  script_.dies_after_collects = 10;  // in the second mode
+  const SweepOutcome broken = run();
+  ASSERT_TRUE(broken.failure.has_value());
+  const results::RunRecord before = stored(broken);
+  ASSERT_EQ(before.levels.size(), broken.levels_done);
+  ASSERT_GT(broken.levels_done, 0U);
+  ASSERT_LT(broken.levels_done, 4U);
+  script_ = {};
+  resume_ = broken.directory;
+  const SweepOutcome resumed = run();
+  ASSERT_FALSE(resumed.failure.has_value()) << resumed.failure->message;
+  EXPECT_EQ(resumed.directory, broken.directory);
+  EXPECT_EQ(resumed.levels_done, 4U);
+  const results::RunRecord after = stored(resumed);
+  ASSERT_EQ(after.levels.size(), 4U);
+  for (std::size_t i = 0; i < before.levels.size(); ++i) {
+    ASSERT_EQ(after.levels[i].turns.size(), before.levels[i].turns.size()) << "what was there was not touched";
+    EXPECT_EQ(after.levels[i].started, before.levels[i].started);
+  }
+  EXPECT_EQ(after.levels[2].mode, RoutingMode::kKv);
 }
 
 TEST_F(SweepRunnerTest, LeavesResultsAndReportBehind) {

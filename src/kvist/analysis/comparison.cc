@@ -56,11 +56,17 @@ FigureComparison compare_figure(const ComparedFigure& figure, const std::vector<
   FigureComparison result{.baseline = mean_of(baseline), .candidate = mean_of(candidate)};
   result.change = figure.is_percentage ? paired_difference(baseline, candidate) : paired_ratio(baseline, candidate);
   result.verdict = verdict_of(result.change, figure.no_change(), figure.less_is_better);
+  result.detectable = minimum_detectable(result.change, !figure.is_percentage);
   return result;
 }
 
 LevelComparison compare_level(const MeasuredLevel& baseline, const MeasuredLevel& candidate) {
   LevelComparison level{.mode = candidate.analysis.mode, .concurrency = candidate.analysis.concurrency};
+  level.refused = objections_to_level(baseline, candidate);
+  if (!level.refused.empty()) {
+    for (FigureComparison& figure : level.figures) figure.verdict = PairedVerdict::kRefused;
+    return level;
+  }
   const std::vector<Pair> pairs = pairs_of(baseline, candidate, level.lost_to_errors);
   for (std::size_t i = 0; i < kComparedFigures.size(); ++i) {
     level.figures[i] = compare_figure(kComparedFigures[i], pairs);
@@ -77,28 +83,28 @@ const FigureComparison* LevelComparison::find(std::string_view key) const {
                                          : &figures[static_cast<std::size_t>(found - kComparedFigures.begin())];
 }
 
-const LevelComparison* RunComparison::find(spec::RoutingMode mode, std::uint32_t concurrency) const {
+const LevelComparison* RunComparison::find(const spec::Arm& mode, std::uint32_t concurrency) const {
   for (const LevelComparison& level : levels) {
     if (level.mode == mode && level.concurrency == concurrency) return &level;
   }
   return nullptr;
 }
 
-std::size_t RunComparison::count(spec::RoutingMode mode, std::size_t figure, PairedVerdict verdict) const {
+std::size_t RunComparison::count(const spec::Arm& mode, std::size_t figure, PairedVerdict verdict) const {
   return static_cast<std::size_t>(std::ranges::count_if(levels, [&](const LevelComparison& level) {
     return level.mode == mode && level.figures[figure].verdict == verdict;
   }));
 }
 
-Result<RunComparison> compare_modes(const RunAnalysis& analysis, std::optional<spec::RoutingMode> baseline) {
-  const std::vector<spec::RoutingMode>& modes = analysis.modes();
+Result<RunComparison> compare_modes(const RunAnalysis& analysis, std::optional<spec::Arm> baseline) {
+  const std::vector<spec::Arm>& modes = analysis.modes();
   if (modes.empty()) return fail(ErrorCode::kInvalidArgument, "no mode was measured");
   RunComparison comparison{.name = analysis.run().name, .baseline = baseline.value_or(modes.front())};
   if (std::ranges::find(modes, comparison.baseline) == modes.end()) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{}: the baseline {} was not measured", comparison.name, to_string(comparison.baseline)));
   }
-  for (const spec::RoutingMode mode : modes) {
+  for (const spec::Arm& mode : modes) {
     if (mode == comparison.baseline) continue;
     comparison.modes.push_back(mode);
     for (const std::uint32_t concurrency : analysis.concurrencies()) {
@@ -110,8 +116,54 @@ Result<RunComparison> compare_modes(const RunAnalysis& analysis, std::optional<s
   return comparison;
 }
 
-RunComparison only(RunComparison comparison, const std::vector<spec::RoutingMode>& modes) {
-  const auto is_other = [&](spec::RoutingMode mode) { return std::ranges::find(modes, mode) == modes.end(); };
+std::vector<std::string> objections_to_level(const MeasuredLevel& baseline, const MeasuredLevel& candidate) {
+  std::vector<std::string> objections;
+  const bool any_pair = std::ranges::any_of(baseline.repetitions, [&](const Measurement& theirs) {
+    return std::ranges::any_of(candidate.repetitions, [&](const Measurement& ours) {
+      return ours.record.repetition == theirs.record.repetition;
+    });
+  });
+  if (!any_pair) {
+    return {fmt::format("other seeds: {} of {}, {} of {}: they did not drive the same conversations",
+                        baseline.record.seed, baseline.analysis.mode.name(), candidate.record.seed,
+                        candidate.analysis.mode.name())};
+  }
+  for (const Measurement& theirs : baseline.repetitions) {
+    const auto ours = std::ranges::find_if(candidate.repetitions, [&](const Measurement& other) {
+      return other.record.repetition == theirs.record.repetition;
+    });
+    if (ours == candidate.repetitions.end()) continue;
+    for (std::string& text : objections_to_pair({.seed = theirs.record.seed,
+                                                 .first_prompts = &theirs.analysis.first_prompts,
+                                                 .objections = &theirs.analysis.objections},
+                                                {.seed = ours->record.seed,
+                                                 .first_prompts = &ours->analysis.first_prompts,
+                                                 .objections = &ours->analysis.objections},
+                                                {baseline.analysis.mode.name(), candidate.analysis.mode.name()})) {
+      if (candidate.repetitions.size() > 1) text += fmt::format(" (repetition {})", theirs.record.repetition + 1);
+      objections.push_back(std::move(text));
+    }
+  }
+  return objections;
+}
+
+std::vector<std::string> refusals(const RunAnalysis& analysis) {
+  std::vector<std::string> all;
+  for (std::size_t mode = 1; mode < analysis.modes().size(); ++mode) {
+    for (const std::uint32_t concurrency : analysis.concurrencies()) {
+      const MeasuredLevel* before = analysis.find(analysis.modes().front(), concurrency);
+      const MeasuredLevel* after = analysis.find(analysis.modes()[mode], concurrency);
+      if (before == nullptr || after == nullptr) continue;
+      for (const std::string& text : objections_to_level(*before, *after)) {
+        all.push_back(fmt::format("{} at {}: {}", analysis.modes()[mode].name(), concurrency, text));
+      }
+    }
+  }
+  return all;
+}
+
+RunComparison only(RunComparison comparison, const std::vector<spec::Arm>& modes) {
+  const auto is_other = [&](const spec::Arm& mode) { return std::ranges::find(modes, mode) == modes.end(); };
   std::erase_if(comparison.modes, is_other);
   std::erase_if(comparison.levels, [&](const LevelComparison& level) { return is_other(level.mode); });
   return comparison;

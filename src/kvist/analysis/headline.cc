@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kvist/analysis/comparison.h"
 #include "kvist/analysis/paired.h"
 #include "kvist/base/student_t.h"
 #include "kvist/render/figures.h"
@@ -146,6 +147,14 @@ const std::array<HeadlineFigure, kHeadlines>& headline_figures() {
        [](const LevelAnalysis& a) { return a.hit_rate.client_pct; },
        {},
        Metric::kHitRatePct},
+      {"goodput_per_s",
+       "Good turns/s",
+       "turns/s",
+       1,
+       [](const LevelAnalysis& a) { return a.exact.goodput_per_s; },
+       {},
+       {}},
+      {"good_pct", "Good", "%", 1, [](const LevelAnalysis& a) { return a.exact.good_pct; }, {}, {}},
   }};
   return kFigures;
 }
@@ -174,6 +183,7 @@ Estimate estimate_of(const MeasuredLevel& level, const HeadlineFigure& figure) {
 Estimate gain_of(const MeasuredLevel* baseline, const MeasuredLevel* candidate, const HeadlineFigure& figure) {
   if (baseline == nullptr || candidate == nullptr) return {};
   if (baseline->analysis.excluded || candidate->analysis.excluded) return {};
+  if (!objections_to_level(*baseline, *candidate).empty()) return {};
   const std::optional<double> before = estimate_of(*baseline, figure).value;
   const std::optional<double> after = estimate_of(*candidate, figure).value;
   if (!before || !after || !(*before > 0)) return {};

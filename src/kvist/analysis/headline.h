@@ -48,8 +48,10 @@ enum class Headline : std::uint8_t {
   kConversationRate,
   kErrorPct,
   kHitRatePct,
+  kGoodput,
+  kGoodPct,
 };
-inline constexpr std::size_t kHeadlines = 15;
+inline constexpr std::size_t kHeadlines = 17;
 
 /// All, in the order of the enumeration.
 [[nodiscard]] const std::array<HeadlineFigure, kHeadlines>& headline_figures();
@@ -61,7 +63,7 @@ inline constexpr std::size_t kHeadlines = 15;
 
 /// By how many percent a figure of `candidate` is below that of `baseline`: positive is better for times. The interval
 /// is that of the pairs: the same conversations in both with one or two repetitions, the same seeds with three or more.
-/// Nothing if either is missing or excluded.
+/// Nothing if either is missing or excluded, or if something speaks against comparing them (objections_to_level).
 [[nodiscard]] Estimate gain_of(const MeasuredLevel* baseline, const MeasuredLevel* candidate,
                                const HeadlineFigure& figure);
 

@@ -104,6 +104,28 @@ void add_rates(const results::LevelRecord& level, ExactFigures& exact) {
   exact.conversation_starts_per_s = started / exact.window_s;
 }
 
+/// Whether a turn kept the limits; one that failed did not.
+bool is_good(const TurnSample& turn, const spec::GoodputSpec& limits) {
+  if (turn.outcome != TurnOutcome::kSucceeded || !has_first_token(turn)) return false;
+  if (limits.ttft && turn.ttft_ms() > to_milliseconds(*limits.ttft)) return false;
+  if (limits.latency && turn.latency_ms() > to_milliseconds(*limits.latency)) return false;
+  const std::optional<double> tpot = turn.tpot_ms();
+  return !limits.tpot || !tpot || *tpot <= to_milliseconds(*limits.tpot);
+}
+
+void add_goodput(const results::LevelRecord& level, const spec::GoodputSpec& limits, ExactFigures& exact) {
+  if (!limits.is_given() || exact.window_s <= 0) return;
+  double ended = 0;
+  double good = 0;
+  for (const TurnSample& turn : level.turns) {
+    if (turn.outcome == TurnOutcome::kAbandoned || !in_window(level, turn.ended)) continue;
+    ++ended;
+    good += is_good(turn, limits) ? 1 : 0;
+  }
+  exact.goodput_per_s = good / exact.window_s;
+  if (ended > 0) exact.good_pct = 100 * good / ended;
+}
+
 void add_exact_figures(const results::LevelRecord& level, LevelAnalysis& analysis) {
   std::vector<double> tpot;
   std::vector<float> itl;
@@ -234,6 +256,7 @@ LevelAnalysis analyse(const results::LevelRecord& level, const spec::MethodSpec&
   analysis.concurrency = level.concurrency;
   analysis.published = published_figures(level.snapshots);
   add_exact_figures(level, analysis);
+  add_goodput(level, method.goodput, analysis.exact);
   analysis.exact.lacks_earlier_turns = method.between_levels == spec::BetweenLevels::kContinue;
   add_errors(level, method, analysis);
   analysis.hit_rate = hit_rate(level);

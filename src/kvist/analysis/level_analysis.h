@@ -9,6 +9,8 @@
 
 #include "kvist/analysis/client_verdict.h"
 #include "kvist/analysis/exact_percentiles.h"
+#include "kvist/analysis/pair_check.h"
+#include "kvist/analysis/turn_groups.h"
 #include "kvist/base/statistics.h"
 #include "kvist/results/records.h"
 #include "kvist/spec/sweep.h"
@@ -51,6 +53,8 @@ struct ExactFigures {
   std::optional<double> output_tokens_per_s;
   std::optional<double> turns_per_s;  ///< turns that ended, with or without success
   std::optional<double> conversation_starts_per_s;
+  std::optional<double> goodput_per_s;  ///< turns that ended within the method's limits; nothing without limits
+  std::optional<double> good_pct;       ///< of the turns that ended, successful or not
 };
 
 /// Cached tokens as a share of all prompt tokens, over the whole level including warm-up and drain, because the
@@ -91,7 +95,7 @@ struct PredictedCache {
 
 /// Everything that a report contains about one level in one mode. Plain values, computed once.
 struct LevelAnalysis {
-  spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
+  spec::Arm mode = spec::RoutingMode::kRoundRobin;
   std::uint32_t concurrency = 0;
   PublishedFigures published;
   ExactFigures exact;
@@ -105,8 +109,13 @@ struct LevelAnalysis {
   std::optional<double> imbalance;                ///< busiest worker's turns over the mean; 1 = even
   PredictedCache predicted;
   ClientVerdict client;
-  PercentileReplicates replicates = {};  ///< of the intervals; empty where analyse() alone was called
-  std::vector<double> sorted_ttft_ms;    ///< the samples behind exact.ttft_ms, for the distribution plot
+  std::optional<CacheBounds> cache_bounds;  ///< what the caches could have saved; nothing: not known, or not asked for
+  std::vector<TurnGroup> by_turn;           ///< the window's turns by their place in the conversation
+  std::vector<TurnGroup> by_prompt;         ///< and by the length of their prompts
+  FirstPrompts first_prompts;               ///< to tell whether another measurement drove the same conversations
+  std::vector<std::string> objections;      ///< why it must not be compared (pair_check.h)
+  PercentileReplicates replicates = {};     ///< of the intervals; empty where analyse() alone was called
+  std::vector<double> sorted_ttft_ms;       ///< the samples behind exact.ttft_ms, for the distribution plot
 };
 
 /// Whether a turn is among those over which the exact percentiles are: successful and sent within the measuring window.

@@ -4,13 +4,9 @@ namespace kvist::analysis {
 
 using spec::RoutingMode;
 
-std::string short_name(RoutingMode mode) {
-  if (mode == RoutingMode::kRoundRobin) return "RR";
-  if (mode == RoutingMode::kKv) return "KV";
-  return std::string(spec::to_string(mode));
-}
+namespace {
 
-std::string_view long_name(RoutingMode mode) {
+std::string_view long_name_of(RoutingMode mode) {
   switch (mode) {
     case RoutingMode::kRoundRobin:
       return "Round-robin";
@@ -48,7 +44,7 @@ std::string_view long_name(RoutingMode mode) {
   return "Unknown";
 }
 
-std::string_view title_name(RoutingMode mode) {
+std::string_view title_name_of(RoutingMode mode) {
   switch (mode) {
     case RoutingMode::kRoundRobin:
       return "Round-Robin";
@@ -86,12 +82,32 @@ std::string_view title_name(RoutingMode mode) {
   return "Unknown";
 }
 
-std::string_view single_mode_name(RoutingMode mode) {
-  return mode == RoutingMode::kKv ? std::string_view("KV-aware") : long_name(mode);
+}  // namespace
+
+std::string short_name(const spec::Arm& arm) {
+  if (arm == RoutingMode::kRoundRobin) return "RR";
+  if (arm == RoutingMode::kKv) return "KV";
+  return arm.name();
 }
 
-std::string_view json_key(RoutingMode mode) {
-  return mode == RoutingMode::kKv ? std::string_view("kv_aware") : spec::to_string(mode);
+std::string_view long_name(const spec::Arm& arm) {
+  const std::optional<RoutingMode> mode = arm.mode();
+  return mode ? long_name_of(*mode) : spec::to_string(arm);
+}
+
+std::string_view title_name(const spec::Arm& arm) {
+  const std::optional<RoutingMode> mode = arm.mode();
+  return mode ? title_name_of(*mode) : spec::to_string(arm);
+}
+
+std::string_view single_mode_name(const spec::Arm& arm) {
+  return arm == RoutingMode::kKv ? std::string_view("KV-aware") : long_name(arm);
+}
+
+std::string_view json_key(const spec::Arm& arm) {
+  const std::optional<RoutingMode> mode = arm.mode();
+  if (mode == RoutingMode::kKv) return "kv_aware";
+  return mode ? spec::to_string(*mode) : spec::to_string(arm);
 }
 
 }  // namespace kvist::analysis

@@ -1,22 +1,23 @@
-// The names of routing modes in reports.
+// The names of arms in reports.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include "kvist/spec/routing_mode.h"
+#include "kvist/spec/arm.h"
 
 namespace kvist::analysis {
 
 /// In column heads: "RR" and "KV" as published, otherwise the mode's own name.
-[[nodiscard]] std::string short_name(spec::RoutingMode mode);
-/// In running text: "Round-robin", "KV cache-aware".
-[[nodiscard]] std::string_view long_name(spec::RoutingMode mode);
+[[nodiscard]] std::string short_name(const spec::Arm& arm);
+/// In running text: "Round-robin", "KV cache-aware"; of an arm that is no routing mode its own name. It refers to the
+/// arm, as the next three.
+[[nodiscard]] std::string_view long_name(const spec::Arm& arm);
 /// In titles of two-mode documents: "Round-Robin", "KV Cache Routing".
-[[nodiscard]] std::string_view title_name(spec::RoutingMode mode);
+[[nodiscard]] std::string_view title_name(const spec::Arm& arm);
 /// In titles of single-mode documents: "Round-robin", "KV-aware".
-[[nodiscard]] std::string_view single_mode_name(spec::RoutingMode mode);
+[[nodiscard]] std::string_view single_mode_name(const spec::Arm& arm);
 /// The key of a mode's figures in published JSON: "round_robin", "kv_aware".
-[[nodiscard]] std::string_view json_key(spec::RoutingMode mode);
+[[nodiscard]] std::string_view json_key(const spec::Arm& arm);
 
 }  // namespace kvist::analysis

@@ -45,6 +45,27 @@ PairedChange paired_difference(std::span<const double> baseline, std::span<const
   return interval_of(std::move(differences));
 }
 
+PairedChange mean_change(std::vector<double> changes) {
+  KVIST_CHECK(!changes.empty(), "changes, at least one");
+  return interval_of(std::move(changes));
+}
+
+std::optional<double> minimum_detectable(const PairedChange& change, bool is_ratio) {
+  if (change.pairs < 2) return std::nullopt;
+  const double half = is_ratio ? std::log(change.high / change.low) / 2 : (change.high - change.low) / 2;
+  const double found = student_t_quantile(0.5 + kPairedConfidence / 2, change.pairs - 1);
+  const double missed = student_t_quantile(kDetectionPower, change.pairs - 1);
+  const double effect = half * (found + missed) / found;
+  if (!std::isfinite(effect)) return std::nullopt;
+  return is_ratio ? 100 * (std::exp(effect) - 1) : effect;
+}
+
+double minimum_detectable(double half_width) {
+  constexpr double kFound = 1.959964;   // the normal distribution's quantile at 0.975
+  constexpr double kMissed = 0.841621;  // at kDetectionPower
+  return half_width * (kFound + kMissed) / kFound;
+}
+
 PairedVerdict verdict_of(const PairedChange& change, double no_change, bool less_is_better) {
   if (change.pairs < 2) return PairedVerdict::kOpen;
   if (change.high < no_change) return less_is_better ? PairedVerdict::kBetter : PairedVerdict::kWorse;

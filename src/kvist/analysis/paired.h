@@ -3,16 +3,19 @@
 
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <span>
+#include <vector>
 
 namespace kvist::analysis {
 
 /// Whether an arm is better than another in one figure.
 enum class PairedVerdict {
-  kBetter,  ///< the interval lies wholly on the better side of "no change"
-  kEqual,   ///< the interval contains "no change"
-  kWorse,   ///< it lies wholly on the worse side
-  kOpen,    ///< fewer than two pairs: nothing can be said
+  kBetter,   ///< the interval lies wholly on the better side of "no change"
+  kEqual,    ///< the interval contains "no change"
+  kWorse,    ///< it lies wholly on the worse side
+  kOpen,     ///< fewer than two pairs: nothing can be said
+  kRefused,  ///< the pairs are none: something speaks against comparing them
 };
 
 /// The two-sided confidence of an interval. Without a real change, the verdict is "worse" in 1 of 40 cases, half of the
@@ -35,6 +38,18 @@ struct PairedChange {
 /// How much the candidate is above the baseline: Student's t on the pairs' differences; for percentages, which may be
 /// 0. "No change" is 0. Requires: as many candidates as baselines, at least one.
 [[nodiscard]] PairedChange paired_difference(std::span<const double> baseline, std::span<const double> candidate);
+
+/// The mean of changes, one per pair, with its interval by Student's t. "No change" is 0. Requires: at least one.
+[[nodiscard]] PairedChange mean_change(std::vector<double> changes);
+
+/// The power of minimum_detectable().
+inline constexpr double kDetectionPower = 0.8;
+/// The smallest true change that pairs as scattered as these would have shown, by an interval without "no change", with
+/// kDetectionPower: (t(0.975) + t(0.8)) standard errors. In the unit of a difference; of a ratio in percent: by how
+/// much the candidate would have to be above the baseline. Nothing for a single pair.
+[[nodiscard]] std::optional<double> minimum_detectable(const PairedChange& change, bool is_ratio);
+/// The same of a difference whose interval is a bootstrap's: of `half_width`.
+[[nodiscard]] double minimum_detectable(double half_width);
 
 /// `no_change` is 1 for a ratio, 0 for a difference.
 [[nodiscard]] PairedVerdict verdict_of(const PairedChange& change, double no_change, bool less_is_better);

@@ -68,7 +68,8 @@ ExactFigures exact_means(const Analyses& all) {
     merged.*metric = distribution_of(all, metric);
   }
   for (const auto rate :
-       {&ExactFigures::output_tokens_per_s, &ExactFigures::turns_per_s, &ExactFigures::conversation_starts_per_s}) {
+       {&ExactFigures::output_tokens_per_s, &ExactFigures::turns_per_s, &ExactFigures::conversation_starts_per_s,
+        &ExactFigures::goodput_per_s, &ExactFigures::good_pct}) {
     merged.*rate = mean_of(all, [&](const LevelAnalysis& a) { return a.exact.*rate; });
   }
   merged.window_s = all.front()->exact.window_s;
@@ -128,6 +129,27 @@ PredictedCache predicted_of(const Analyses& all) {
   return merged;
 }
 
+std::vector<TurnGroup> groups_of(const Analyses& all, std::vector<TurnGroup> LevelAnalysis::* groups) {
+  std::vector<const std::vector<TurnGroup>*> repetitions;
+  for (const LevelAnalysis* a : all) repetitions.push_back(&(a->*groups));
+  return merge_groups(repetitions);
+}
+
+/// Sums; nothing if one is not known.
+std::optional<CacheBounds> bounds_of(const Analyses& all) {
+  CacheBounds merged{.sizes_known = true};
+  for (const LevelAnalysis* a : all) {
+    if (!a->cache_bounds) return std::nullopt;
+    merged.block_size = a->cache_bounds->block_size;
+    merged.sizes_known = merged.sizes_known && a->cache_bounds->sizes_known;
+    for (const auto tokens : {&CacheBounds::prompt_tokens, &CacheBounds::endless, &CacheBounds::routed_endless,
+                              &CacheBounds::fleet, &CacheBounds::routed}) {
+      merged.*tokens += (*a->cache_bounds).*tokens;
+    }
+  }
+  return merged;
+}
+
 LevelAnalysis merged_analysis(const Analyses& all, bool excluded) {
   LevelAnalysis merged;
   merged.mode = all.front()->mode;
@@ -137,6 +159,9 @@ LevelAnalysis merged_analysis(const Analyses& all, bool excluded) {
   merged.error_pct = mean_of(all, [](const LevelAnalysis& a) { return a.error_pct; });
   merged.excluded = excluded;
   merged.hit_rate = hit_rate_of(all);
+  merged.cache_bounds = bounds_of(all);
+  merged.by_turn = groups_of(all, &LevelAnalysis::by_turn);
+  merged.by_prompt = groups_of(all, &LevelAnalysis::by_prompt);
   merged.worker_shares = shares_of(all);
   merged.imbalance = mean_of(all, [](const LevelAnalysis& a) { return a.imbalance; });
   merged.predicted = predicted_of(all);
@@ -212,9 +237,17 @@ results::LevelRecord merged_record(const std::vector<Measurement>& repetitions) 
 
 }  // namespace
 
-Measurement measure(const results::LevelRecord& level, const spec::MethodSpec& method) {
+Measurement measure(const results::LevelRecord& level, const spec::MethodSpec& method, const CacheContext* caches) {
   Measurement measurement;
   measurement.analysis = analyse(level, method);
+  if (caches != nullptr) {
+    const std::optional<LevelCaches> found = level_caches(level, *caches);
+    if (found) measurement.analysis.cache_bounds = found->bounds;
+    measurement.analysis.first_prompts = first_prompts(level);
+    measurement.analysis.objections = objections_to(level, found);
+  }
+  measurement.analysis.by_turn = groups_by_turn(level);
+  measurement.analysis.by_prompt = groups_by_prompt(level);
   measurement.analysis.replicates = bootstrap_percentiles(level);
   measurement.timelines = condense(level);
   measurement.record = {.mode = level.mode,

@@ -23,8 +23,10 @@ struct Measurement {
   TimelineView timelines;  ///< condensed; empty if none were recorded
 };
 
-/// Analyses a level. The result does not refer to it. Independent levels may be measured on different threads.
-[[nodiscard]] Measurement measure(const results::LevelRecord& level, const spec::MethodSpec& method);
+/// Analyses a level. The result does not refer to it. Independent levels may be measured on different threads. Without
+/// `caches` it is not known what they could have saved, and nothing speaks against a comparison.
+[[nodiscard]] Measurement measure(const results::LevelRecord& level, const spec::MethodSpec& method,
+                                  const CacheContext* caches = nullptr);
 
 /// A figure over repetitions, in the figure's unit.
 struct Spread {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kvist/analysis/comparison.h"
 #include "kvist/perfmodel/step_time_model.h"
 
 namespace kvist::analysis {
@@ -37,18 +38,20 @@ results::RunRecord without_levels(const results::RunRecord& run) {
           .machine = run.machine,
           .threads = run.threads,
           .wall_s = run.wall_s,
-          .levels = {}};
+          .levels = {},
+          .left_out = run.left_out};
 }
 
-std::vector<Measurement> measure_all(const results::RunRecord& run, const spec::MethodSpec& method) {
+std::vector<Measurement> measure_all(const results::RunRecord& run, const spec::SweepSpec& sweep) {
+  const CacheContext caches = cache_context(sweep);
   std::vector<Measurement> measurements;
   measurements.reserve(run.levels.size());
-  for (const results::LevelRecord& level : run.levels) measurements.push_back(measure(level, method));
+  for (const results::LevelRecord& level : run.levels) measurements.push_back(measure(level, sweep.method, &caches));
   return measurements;
 }
 
 /// Takes the measurements of one level in one mode: each repetition's last, ascending.
-std::vector<Measurement> take_repetitions(std::vector<Measurement>& measurements, spec::RoutingMode mode,
+std::vector<Measurement> take_repetitions(std::vector<Measurement>& measurements, const spec::Arm& mode,
                                           std::uint32_t concurrency) {
   std::vector<Measurement> taken;
   for (Measurement& measurement : measurements) {
@@ -69,7 +72,7 @@ std::vector<Measurement> take_repetitions(std::vector<Measurement>& measurements
 }  // namespace
 
 RunAnalysis::RunAnalysis(const results::RunRecord& run, const spec::SweepSpec& sweep)
-    : RunAnalysis(run, sweep, measure_all(run, sweep.method)) {}
+    : RunAnalysis(run, sweep, measure_all(run, sweep)) {}
 
 RunAnalysis::RunAnalysis(const results::RunRecord& header, const spec::SweepSpec& sweep,
                          std::vector<Measurement> measurements)
@@ -78,7 +81,7 @@ RunAnalysis::RunAnalysis(const results::RunRecord& header, const spec::SweepSpec
       time_scale_(common_time_scale(sweep.deployment.workers)) {
   find_modes(measurements);
   for (const std::uint32_t concurrency : concurrencies_) {
-    for (const spec::RoutingMode mode : modes_) {
+    for (const spec::Arm& mode : modes_) {
       std::vector<Measurement> repetitions = take_repetitions(measurements, mode, concurrency);
       if (!repetitions.empty()) levels_.push_back(merge_repetitions(std::move(repetitions)));
     }
@@ -86,11 +89,13 @@ RunAnalysis::RunAnalysis(const results::RunRecord& header, const spec::SweepSpec
 }
 
 void RunAnalysis::find_modes(const std::vector<Measurement>& measurements) {
-  const auto add_mode = [&](spec::RoutingMode mode) {
+  const auto add_mode = [&](const spec::Arm& mode) {
     if (std::ranges::find(modes_, mode) == modes_.end()) modes_.push_back(mode);
   };
-  for (const spec::RoutingMode mode : sweep_.modes) {
-    if (std::ranges::any_of(measurements, [&](const Measurement& m) { return m.record.mode == mode; })) add_mode(mode);
+  for (const spec::ArmSpec& arm : spec::arms_of(sweep_)) {
+    const bool measured =
+        std::ranges::any_of(measurements, [&](const Measurement& m) { return m.record.mode == arm.arm; });
+    if (measured) add_mode(arm.arm);
   }
   for (const Measurement& measurement : measurements) {
     add_mode(measurement.record.mode);
@@ -100,7 +105,7 @@ void RunAnalysis::find_modes(const std::vector<Measurement>& measurements) {
   concurrencies_.erase(std::unique(concurrencies_.begin(), concurrencies_.end()), concurrencies_.end());
 }
 
-const MeasuredLevel* RunAnalysis::find(spec::RoutingMode mode, std::uint32_t concurrency) const {
+const MeasuredLevel* RunAnalysis::find(const spec::Arm& mode, std::uint32_t concurrency) const {
   for (const MeasuredLevel& level : levels_) {
     if (level.analysis.mode == mode && level.analysis.concurrency == concurrency) return &level;
   }
@@ -115,6 +120,7 @@ std::optional<double> improvement_pct(const MeasuredLevel* baseline, const Measu
                                       LevelFigure figure) {
   if (baseline == nullptr || candidate == nullptr) return std::nullopt;
   if (baseline->analysis.excluded || candidate->analysis.excluded) return std::nullopt;
+  if (!objections_to_level(*baseline, *candidate).empty()) return std::nullopt;
   const std::optional<double> before = figure(baseline->analysis);
   const std::optional<double> after = figure(candidate->analysis);
   if (!before || !after || !(*before > 0)) return std::nullopt;

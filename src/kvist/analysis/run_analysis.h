@@ -28,14 +28,14 @@ class RunAnalysis {
   /// With what the workers' profiles decide.
   [[nodiscard]] const spec::SweepSpec& sweep() const { return sweep_; }
   /// Modes that were measured, in the order of the sweep; the first is the baseline.
-  [[nodiscard]] const std::vector<spec::RoutingMode>& modes() const { return modes_; }
+  [[nodiscard]] const std::vector<spec::Arm>& modes() const { return modes_; }
   /// Levels that were measured in at least one mode, ascending.
   [[nodiscard]] const std::vector<std::uint32_t>& concurrencies() const { return concurrencies_; }
   /// Every measured level, by concurrency, then in the order of the modes.
   [[nodiscard]] const std::vector<MeasuredLevel>& levels() const { return levels_; }
   /// Null if the level was not measured in the mode. Of a repetition that was measured again, the last measurement
   /// counts.
-  [[nodiscard]] const MeasuredLevel* find(spec::RoutingMode mode, std::uint32_t concurrency) const;
+  [[nodiscard]] const MeasuredLevel* find(const spec::Arm& mode, std::uint32_t concurrency) const;
   /// Whether some level has more than one repetition.
   [[nodiscard]] bool repeated() const;
 
@@ -48,7 +48,7 @@ class RunAnalysis {
 
   results::RunRecord run_;
   spec::SweepSpec sweep_;
-  std::vector<spec::RoutingMode> modes_;
+  std::vector<spec::Arm> modes_;
   std::vector<std::uint32_t> concurrencies_;
   std::vector<MeasuredLevel> levels_;
   std::optional<double> time_scale_;

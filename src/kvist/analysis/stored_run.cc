@@ -30,10 +30,11 @@ Result<StoredRun> open_run(const results::Store& store, std::int64_t run, bool w
 
 Result<RunAnalysis> analyse_run(const StoredRun& run) {
   std::vector<Measurement> measurements;
+  const CacheContext caches = cache_context(run.sweep);
   while (true) {
     KVIST_TRY(const std::optional<results::LevelRecord> level, run.next_level());
     if (!level) break;
-    measurements.push_back(measure(*level, run.sweep.method));
+    measurements.push_back(measure(*level, run.sweep.method, &caches));
   }
   return RunAnalysis(run.header, run.sweep, std::move(measurements));
 }

@@ -151,11 +151,17 @@ struct UpArguments {
 /// `kvist up -f FILE [--directory DIR]`: a deployment alone, until Ctrl-C.
 [[nodiscard]] Result<void> run_up(const UpArguments& arguments);
 
-/// `kvist sweep -f FILE [--output DIR]`; if `output` is empty, the file's is used.
-[[nodiscard]] Result<void> run_sweep(const std::string& file, const std::string& output);
+struct SweepArguments {
+  std::string file;    ///< empty: `resume` is given
+  std::string output;  ///< empty: the file's
+  std::string resume;  ///< folder of an interrupted sweep
+};
+/// `kvist sweep -f FILE [--output DIR]`, `kvist sweep --resume DIR`.
+[[nodiscard]] Result<void> run_sweep(const SweepArguments& arguments);
 
 struct SimulateArguments {
-  std::string file;
+  std::string file;                          ///< empty: `resume` is given
+  std::string resume;                        ///< folder of an interrupted simulation
   std::string output;                        ///< empty: the file's
   unsigned threads = 0;                      ///< 0: one per core
   std::vector<std::uint32_t> levels;         ///< instead of the file's; empty: the file's
@@ -167,11 +173,26 @@ struct SimulateArguments {
 
 struct ReportArguments {
   std::string database;
-  std::optional<std::int64_t> run;  ///< nothing: the last one
-  std::string output;               ///< empty: the database's folder
+  std::optional<std::int64_t> run;   ///< nothing: the last one
+  std::string output;                ///< empty: the database's folder
+  std::vector<std::string> exclude;  ///< "kv:24", "kv:24:2": measurements that are left out
 };
 /// `kvist report DB`: makes the report from stored results.
 [[nodiscard]] Result<void> run_report(const ReportArguments& arguments);
+
+struct ReportPlotArguments {
+  std::string results;  ///< database, or folder of a sweep's results
+  std::string output;   ///< *.svg or *.png
+};
+/// `kvist report plot RESULTS --output FILE`: the figures over the levels as one picture.
+[[nodiscard]] Result<void> run_report_plot(const ReportPlotArguments& arguments);
+
+struct ReportMergeArguments {
+  std::vector<std::string> results;  ///< databases, or folders of a sweep's results
+  std::string output;                ///< folder
+};
+/// `kvist report merge RESULTS... --output DIR`: one run of several.
+[[nodiscard]] Result<void> run_report_merge(const ReportMergeArguments& arguments);
 
 struct ReportCheckArguments {
   std::string database;
@@ -272,6 +293,8 @@ struct PlanCapacityArguments {
   std::vector<std::string> modes;      ///< instead of the file's; empty: the file's
   std::optional<std::uint32_t> users;  ///< also find how many workers this number of users needs
   bool knobs = false;                  ///< also find the gain of each setting
+  bool live = false;                   ///< levels are measured, not simulated
+  std::string logs;                    ///< of a live search: folder for the parts' logs; empty: out/plan-logs
   std::uint32_t seeds = 12;            ///< per level, at most
   double confidence = 95;              ///< percent
   std::uint32_t max_users = 0;         ///< 0: the gateway's max_in_flight
@@ -279,7 +302,7 @@ struct PlanCapacityArguments {
   std::string json;                    ///< file to write; empty: none
   std::string html;
 };
-/// `kvist plan capacity -f FILE --slo ...`: the most users within the SLO, in virtual time.
+/// `kvist plan capacity -f FILE --slo ... [--live]`: the most users within the SLO, in virtual time or measured.
 [[nodiscard]] Result<void> plan_capacity(const PlanCapacityArguments& arguments);
 
 struct PlanMemoryArguments {

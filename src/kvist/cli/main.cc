@@ -165,21 +165,45 @@ class CommandLine {
 
   void add_sweep() {
     CLI::App* command = app_.add_subcommand("sweep", "measure routing modes against each other, write a report");
-    command->add_option("-f,--file", file_, "sweep file")->required();
-    command->add_option("--output", output_, "folder for results, instead of the file's output_directory");
-    command->callback([this] { action_ = [this] { return run_sweep(file_, output_); }; });
+    CLI::Option* file = command->add_option("-f,--file", sweep_.file, "sweep file");
+    CLI::Option* output =
+        command->add_option("--output", sweep_.output, "folder for results, instead of the file's output_directory");
+    const CLI::Option* resume = add_resume(*command, sweep_.resume, *file, {output});
+    command->callback([this, file, resume] {
+      require_either(*file, *resume);
+      action_ = [this] { return run_sweep(sweep_); };
+    });
+  }
+
+  /// --resume in place of a file; the options of a new sweep are not for it.
+  static CLI::Option* add_resume(CLI::App& command, std::string& folder, CLI::Option& file,
+                                 const std::vector<CLI::Option*>& of_a_new_one) {
+    CLI::Option* resume = command.add_option(
+        "--resume", folder, "results folder of a sweep that was interrupted: measures what is missing in it");
+    resume->excludes(&file);
+    for (CLI::Option* option : of_a_new_one) resume->excludes(option);
+    return resume;
+  }
+
+  static void require_either(const CLI::Option& file, const CLI::Option& resume) {
+    if (file.count() + resume.count() == 0) throw CLI::RequiredError("-f or --resume");
   }
 
   void add_simulate() {
     CLI::App* command = app_.add_subcommand("simulate", "the same sweep in virtual time");
-    command->add_option("-f,--file", simulate_.file, "sweep file")->required();
-    command->add_option("--output", simulate_.output, "folder for results, instead of the file's output_directory");
+    CLI::Option* file = command->add_option("-f,--file", simulate_.file, "sweep file");
     command->add_option("--threads", simulate_.threads, "levels at once; without it, one per core");
-    command->add_option("--level", simulate_.levels, "this level instead of the file's; may be repeated");
-    command->add_option("--mode", simulate_.modes, "this routing mode instead of the file's; may be repeated");
-    command->add_option("--repetitions", simulate_.repetitions, "seeds per level, instead of the file's")
-        ->check(CLI::Range(1, 10'000));
-    command->callback([this] { action_ = [this] { return run_simulate(simulate_); }; });
+    const std::vector<CLI::Option*> of_a_new_one = {
+        command->add_option("--output", simulate_.output, "folder for results, instead of the file's output_directory"),
+        command->add_option("--level", simulate_.levels, "this level instead of the file's; may be repeated"),
+        command->add_option("--mode", simulate_.modes, "this routing mode instead of the file's; may be repeated"),
+        command->add_option("--repetitions", simulate_.repetitions, "seeds per level, instead of the file's")
+            ->check(CLI::Range(1, 10'000))};
+    const CLI::Option* resume = add_resume(*command, simulate_.resume, *file, of_a_new_one);
+    command->callback([this, file, resume] {
+      require_either(*file, *resume);
+      action_ = [this] { return run_simulate(simulate_); };
+    });
   }
 
   void add_report() {
@@ -187,8 +211,12 @@ class CommandLine {
     command->add_option("database", report_.database, "results.sqlite of a sweep");
     command->add_option("--run", report_.run, "number of the run; without it, the last");
     command->add_option("--output", report_.output, "folder for the report; without it, the database's");
+    command->add_option("--exclude", report_.exclude,
+                        "ARM:LEVEL or ARM:LEVEL:REPETITION: leave this measurement out; may be repeated");
     command->require_subcommand(0, 1);
     add_report_compare(command->add_subcommand("compare", "routing modes against a baseline, paired over seeds"));
+    add_report_plot(command->add_subcommand("plot", "the figures over the levels as a picture"));
+    add_report_merge(command->add_subcommand("merge", "several runs as one, without measuring again"));
     add_report_regression(command->add_subcommand("regression", "fail if a run is worse than an earlier one"));
     add_report_check(command->add_subcommand("check", "hold a stored run against published figures"));
     command->callback([this, command] {
@@ -196,6 +224,20 @@ class CommandLine {
       if (report_.database.empty()) throw CLI::RequiredError("database");
       action_ = [this] { return run_report(report_); };
     });
+  }
+
+  void add_report_plot(CLI::App* command) {
+    command->add_option("results", plot_.results, "results of a sweep: a database, or a folder that holds one")
+        ->required();
+    command->add_option("--output", plot_.output, "file to write, *.svg or *.png")->required();
+    command->callback([this] { action_ = [this] { return run_report_plot(plot_); }; });
+  }
+
+  void add_report_merge(CLI::App* command) {
+    command->add_option("results", merge_.results, "results of sweeps: databases, or folders that hold one")
+        ->required();
+    command->add_option("--output", merge_.output, "folder for the merged results and their report")->required();
+    command->callback([this] { action_ = [this] { return run_report_merge(merge_); }; });
   }
 
   void add_report_check(CLI::App* command) {
@@ -301,7 +343,7 @@ class CommandLine {
     CLI::App* plan = app_.add_subcommand("plan", "what a deployment holds, before anyone rents it");
     plan->require_subcommand(1);
     add_plan_profiles(plan->add_subcommand("profiles", "GPUs, models and engines that kvist has figures of"));
-    add_plan_capacity(plan->add_subcommand("capacity", "the most users within an SLO, simulated"));
+    add_plan_capacity(plan->add_subcommand("capacity", "the most users within an SLO, simulated or live"));
     CLI::App* memory = plan->add_subcommand("memory", "the memory budget of the workers' GPUs");
     memory->add_option("-f,--file", plan_memory_.file, "file with a `deployment:` mapping")->required();
     memory->add_flag("--json", plan_memory_.json, "as JSON");
@@ -346,8 +388,13 @@ class CommandLine {
     command->add_option("-f,--file", a.file, "sweep file")->required();
     command->add_option("--slo", a.slo, "limits, such as ttft_p95=600ms,tpot_p95=60ms,error=1%")->required();
     command->add_option("--mode", a.modes, "this routing mode instead of the file's; may be repeated");
-    command->add_option("--users", a.users, "also find the number of workers that these users need");
-    command->add_flag("--knobs", a.knobs, "also find what each setting, changed alone, is worth");
+    CLI::Option* users =
+        command->add_option("--users", a.users, "also find the number of workers that these users need");
+    CLI::Option* knobs = command->add_flag("--knobs", a.knobs, "also find what each setting, changed alone, is worth");
+    CLI::Option* live = command->add_flag("--live", a.live, "measure the levels on the deployment or the target");
+    command->add_option("--logs", a.logs, "with --live: folder for the logs of what is started")->needs(live);
+    live->excludes(knobs);
+    live->excludes(users);
     command->add_option("--seeds", a.seeds, "seeds per level at most; clear levels need three");
     command->add_option("--confidence", a.confidence, "of every decision, in percent");
     command->add_option("--max-users", a.max_users, "search no further; without it, the gateway's max_in_flight");
@@ -359,8 +406,6 @@ class CommandLine {
 
   CLI::App app_{"KV-cache-aware serving for large language models, and the laboratory that measures it", "kvist"};
   Action action_;
-  std::string file_;
-  std::string output_;
   std::string shell_;
   WorkerArguments worker_;
   GatewayArguments gateway_;
@@ -369,9 +414,12 @@ class CommandLine {
   ModelCreateArguments model_create_;
   KeyCreateArguments key_create_;
   LoadgenCommandLine loadgen_;
+  SweepArguments sweep_;
   SimulateArguments simulate_;
   ReportArguments report_;
   ReportCheckArguments check_;
+  ReportMergeArguments merge_;
+  ReportPlotArguments plot_;
   ReportCompareArguments compare_;
   ReportRegressionArguments regression_;
   PlanProfilesArguments profiles_;

@@ -3,18 +3,24 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <utility>
 
 #include "kvist/base/output_file.h"
 #include "kvist/cli/commands.h"
+#include "kvist/cli/deployer_factory.h"
 #include "kvist/cli/print.h"
 #include "kvist/cli/stored.h"
+#include "kvist/cli/termination.h"
 #include "kvist/planning/capacity.h"
 #include "kvist/planning/capacity_report.h"
 #include "kvist/planning/knobs.h"
+#include "kvist/planning/live_evaluator.h"
 #include "kvist/planning/memory_report.h"
 #include "kvist/results/load_input.h"
 #include "kvist/spec/files.h"
+#include "kvist/sweep/live_levels.h"
+#include "kvist/telemetry/log.h"
 
 namespace kvist::cli {
 namespace {
@@ -65,10 +71,63 @@ const planning::Capacity& largest(const std::vector<planning::Capacity>& capacit
   return *std::ranges::max_element(capacities, {}, &planning::Capacity::users);
 }
 
+/// Each level costs its time: fewer of them than a simulation, no two at once.
+void spare_levels(planning::CapacityOptions& options) {
+  options.judge.threads = 1;
+  options.resolution = 0.05;
+  options.probes_below = 1;
+  options.probes_above = 0;
+}
+
+/// The arms with these names; all without any.
+Result<std::vector<spec::Arm>> chosen_arms(const spec::SweepSpec& sweep, const std::vector<std::string>& names) {
+  std::vector<spec::Arm> arms;
+  for (const spec::ArmSpec& arm : spec::arms_of(sweep)) {
+    if (names.empty() || std::ranges::find(names, arm.arm.name()) != names.end()) arms.push_back(arm.arm);
+  }
+  if (!arms.empty()) return arms;
+  return fail(ErrorCode::kInvalidArgument, "--mode: the file has no such mode or arm");
+}
+
+Result<void> search_live(const PlanCapacityArguments& arguments, const planning::Slo& slo,
+                         planning::CapacityPlan& plan) {
+  KVIST_TRY(planning::CapacityOptions options, capacity_options(arguments));
+  spare_levels(options);
+  plan.slo = planning::with_error_limit(slo, plan.sweep.method.max_error_pct);
+  plan.confidence = options.judge.confidence;
+  KVIST_TRY(const std::vector<spec::Arm> arms, chosen_arms(plan.sweep, arguments.modes));
+  telemetry::start_logging(telemetry::LogLevel::kWarning, "plan");
+  const Termination termination;
+  KVIST_TRY(sweep::DeployerFactory make_deployer, deployer_factory(plan.sweep));
+  sweep::LiveLevels live(plan.sweep, {.make_deployer = std::move(make_deployer),
+                                      .progress = [&](std::string_view line) { options.progress(std::string(line)); },
+                                      .stop = termination.token()});
+  KVIST_TRY_VOID(live.prepare());
+  const std::filesystem::path logs = arguments.logs.empty() ? "out/plan-logs" : arguments.logs;
+  for (const spec::Arm& arm : arms) {
+    KVIST_TRY_VOID(live.begin(arm, (logs / arm.name()).string()));
+    const planning::LiveEvaluator evaluator(live, arm);
+    KVIST_TRY(planning::Capacity capacity,
+              planning::find_capacity(evaluator, plan.sweep, spec::RoutingMode::kRoundRobin, plan.slo, options));
+    capacity.mode = arm;
+    plan.capacities.push_back(std::move(capacity));
+    live.end();
+  }
+  live.stop();
+  return {};
+}
+
 Result<planning::CapacityPlan> make_plan(const PlanCapacityArguments& arguments) {
   planning::CapacityPlan plan;
   KVIST_TRY(plan.sweep, spec::load_sweep(arguments.file));
   KVIST_TRY(const planning::Slo slo, planning::parse_slo(arguments.slo));
+  if (arguments.live) {
+    KVIST_TRY_VOID(search_live(arguments, slo, plan));
+    return plan;
+  }
+  if (plan.sweep.target.is_given()) {
+    return fail(ErrorCode::kUnsupported, "a running target cannot be simulated: say --live");
+  }
   KVIST_TRY(const std::vector<spec::RoutingMode> modes, chosen_modes(plan.sweep, arguments.modes));
   KVIST_TRY(const planning::CapacityOptions options, capacity_options(arguments));
   plan.slo = planning::with_error_limit(slo, plan.sweep.method.max_error_pct);

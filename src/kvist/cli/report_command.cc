@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -27,6 +28,74 @@ Result<analysis::CheckRules> load_rules(const std::string& file, const std::stri
   if (file.empty()) return analysis::CheckRules{};
   KVIST_TRY(const YamlNode root, YamlNode::load(file));
   return analysis::read_check_rules(root, reference);
+}
+
+/// An arm as a user names it: a routing mode by any of its names, or another arm by its own.
+Result<spec::Arm> named_arm(const std::string& name) {
+  if (const auto mode = spec::parse_routing_mode(name)) return spec::Arm(*mode);
+  return spec::parse_arm(name);
+}
+
+/// One measurement, or all repetitions of a level.
+struct LeftOut {
+  spec::Arm arm = spec::RoutingMode::kRoundRobin;
+  std::uint32_t concurrency = 0;
+  std::optional<std::uint32_t> repetition;  // from 0
+
+  [[nodiscard]] bool covers(const results::LevelRecord& level) const {
+    return level.mode == arm && level.concurrency == concurrency && (!repetition || level.repetition == *repetition);
+  }
+};
+
+Result<std::uint32_t> number_in(const std::string& text, const std::string& part, std::uint32_t low) {
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+  if (error == std::errc() && end == part.data() + part.size() && number >= low) return number;
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("--exclude {}: want ARM:LEVEL or ARM:LEVEL:REPETITION, the repetition from 1", text));
+}
+
+/// "kv:24", "kv:24:2".
+Result<LeftOut> parse_left_out(const std::string& text) {
+  const std::size_t first = text.find(':');
+  const std::size_t second = first == std::string::npos ? first : text.find(':', first + 1);
+  LeftOut out;
+  KVIST_TRY(out.arm, named_arm(text.substr(0, first)));
+  const std::string level = first == std::string::npos ? "" : text.substr(first + 1, second - first - 1);
+  KVIST_TRY(out.concurrency, number_in(text, level, 1));
+  if (second == std::string::npos) return out;
+  KVIST_TRY(const std::uint32_t repetition, number_in(text, text.substr(second + 1), 1));
+  out.repetition = repetition - 1;
+  return out;
+}
+
+/// The run without what is left out. Errors: something to leave out that it does not have.
+Result<analysis::StoredRun> without(analysis::StoredRun run, const results::Store& store, std::int64_t number,
+                                    const std::vector<std::string>& exclude) {
+  std::vector<LeftOut> all;
+  KVIST_TRY(const std::vector<results::LevelHead> heads, store.levels(number));
+  for (const std::string& text : exclude) {
+    KVIST_TRY(const LeftOut out, parse_left_out(text));
+    const bool there = std::ranges::any_of(heads, [&](const results::LevelHead& head) {
+      results::LevelRecord level;
+      level.mode = head.mode;
+      level.concurrency = head.concurrency;
+      level.repetition = head.repetition;
+      return out.covers(level);
+    });
+    if (!there) return fail(ErrorCode::kNotFound, fmt::format("--exclude {}: the run has no such measurement", text));
+    all.push_back(out);
+    run.header.left_out.push_back(text);
+  }
+  if (all.empty()) return run;
+  run.next_level = [next = std::move(run.next_level), all]() -> Result<std::optional<results::LevelRecord>> {
+    while (true) {
+      KVIST_TRY(std::optional<results::LevelRecord> level, next());
+      if (!level) return std::nullopt;
+      if (std::ranges::none_of(all, [&](const LeftOut& out) { return out.covers(*level); })) return level;
+    }
+  };
+  return run;
 }
 
 /// The levels of a sweep's results, or the load of a summary.json.
@@ -74,7 +143,8 @@ Result<void> run_report_regression(const ReportRegressionArguments& arguments) {
 Result<void> run_report(const ReportArguments& arguments) {
   KVIST_TRY(const auto store, open_existing(arguments.database));
   KVIST_TRY(const std::int64_t number, chosen_run(*store, arguments.database, arguments.run));
-  KVIST_TRY(const analysis::StoredRun run, analysis::open_run(*store, number));
+  KVIST_TRY(analysis::StoredRun whole, analysis::open_run(*store, number));
+  KVIST_TRY(const analysis::StoredRun run, without(std::move(whole), *store, number, arguments.exclude));
   std::filesystem::path folder = arguments.output;
   if (folder.empty()) folder = std::filesystem::absolute(arguments.database).parent_path();
   KVIST_TRY_VOID(make_folder(folder.string()));
@@ -109,14 +179,14 @@ Result<void> run_report_check(const ReportCheckArguments& arguments) {
 }
 
 Result<void> run_report_compare(const ReportCompareArguments& arguments) {
-  std::optional<spec::RoutingMode> baseline;
+  std::optional<spec::Arm> baseline;
   if (!arguments.baseline.empty()) {
-    KVIST_TRY(baseline, spec::parse_routing_mode(arguments.baseline));
+    KVIST_TRY(baseline, named_arm(arguments.baseline));
   }
-  std::vector<spec::RoutingMode> wanted;
+  std::vector<spec::Arm> wanted;
   for (const std::string& name : arguments.modes) {
-    KVIST_TRY(const spec::RoutingMode mode, spec::parse_routing_mode(name));
-    wanted.push_back(mode);
+    KVIST_TRY(spec::Arm arm, named_arm(name));
+    wanted.push_back(std::move(arm));
   }
   std::vector<analysis::RunComparison> runs;
   for (const std::string& place : arguments.results) {
@@ -127,9 +197,13 @@ Result<void> run_report_compare(const ReportCompareArguments& arguments) {
     runs.push_back(std::move(run));
   }
   print_line(report::comparisons_text(runs));
-  if (arguments.json.empty()) return {};
-  KVIST_TRY_VOID(write_file(arguments.json, report::comparisons_json(runs)));
-  return {};
+  if (!arguments.json.empty()) KVIST_TRY_VOID(write_file(arguments.json, report::comparisons_json(runs)));
+  std::size_t refused = 0;
+  for (const analysis::RunComparison& run : runs) {
+    for (const analysis::LevelComparison& level : run.levels) refused += level.refused.empty() ? 0 : 1;
+  }
+  if (refused == 0) return {};
+  return fail(ErrorCode::kInvalidArgument, fmt::format("{} levels must not be compared: see above", refused));
 }
 
 }  // namespace kvist::cli

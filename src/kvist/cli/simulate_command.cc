@@ -8,6 +8,7 @@
 #include "kvist/cli/print.h"
 #include "kvist/cli/termination.h"
 #include "kvist/spec/files.h"
+#include "kvist/sweep/run_progress.h"
 #include "kvist/sweep/simulated_sweep.h"
 
 namespace kvist::cli {
@@ -28,6 +29,9 @@ Result<void> select(spec::SweepSpec& sweep, const SimulateArguments& arguments) 
     }
   }
   if (arguments.modes.empty()) return {};
+  if (!sweep.arms.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "--mode: the file compares arms, not modes; leave it out");
+  }
   sweep.modes.clear();
   for (const std::string& name : arguments.modes) {
     KVIST_TRY(const spec::RoutingMode mode, spec::parse_routing_mode(name));
@@ -48,12 +52,14 @@ void print_speed(const sweep::SimulationSpeed& speed) {
 }  // namespace
 
 Result<void> run_simulate(const SimulateArguments& arguments) {
-  KVIST_TRY(spec::SweepSpec sweep, spec::load_sweep(arguments.file));
-  KVIST_TRY_VOID(select(sweep, arguments));
+  KVIST_TRY(spec::SweepSpec sweep,
+            arguments.resume.empty() ? spec::load_sweep(arguments.file) : sweep::interrupted_sweep(arguments.resume));
+  if (arguments.resume.empty()) KVIST_TRY_VOID(select(sweep, arguments));
   const Termination termination;
   sweep::SimulatedSweepOptions options;
   options.output_directory = arguments.output;
   options.threads = arguments.threads;
+  options.resume = arguments.resume;
   options.progress = print_line;
   options.stop = termination.token();
   KVIST_TRY(const sweep::SimulatedSweepOutcome outcome, sweep::simulate_sweep(sweep, options));

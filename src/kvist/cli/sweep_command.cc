@@ -3,25 +3,26 @@
 
 #include "kvist/cli/calibration_file.h"
 #include "kvist/cli/commands.h"
+#include "kvist/cli/deployer_factory.h"
 #include "kvist/cli/outcome.h"
 #include "kvist/cli/print.h"
 #include "kvist/cli/termination.h"
-#include "kvist/deploy/local_deployer.h"
 #include "kvist/spec/files.h"
+#include "kvist/sweep/run_progress.h"
 #include "kvist/sweep/sweep_runner.h"
 #include "kvist/telemetry/log.h"
 
 namespace kvist::cli {
-Result<void> run_sweep(const std::string& file, const std::string& output) {
-  KVIST_TRY(spec::SweepSpec spec, spec::load_sweep(file));
-  if (!output.empty()) spec.output_directory = output;
+Result<void> run_sweep(const SweepArguments& arguments) {
+  KVIST_TRY(spec::SweepSpec spec,
+            arguments.resume.empty() ? spec::load_sweep(arguments.file) : sweep::interrupted_sweep(arguments.resume));
+  if (!arguments.output.empty()) spec.output_directory = arguments.output;
   // The progress lines have the same information as the load generator's log.
   telemetry::start_logging(telemetry::LogLevel::kWarning, "sweep");
   const Termination termination;
   sweep::SweepOptions options;
-  options.make_deployer = [](const std::string& run_directory) {
-    return std::make_unique<deploy::LocalDeployer>(deploy::LocalDeployerOptions{.run_directory = run_directory});
-  };
+  KVIST_TRY(options.make_deployer, deployer_factory(spec));
+  options.resume = arguments.resume;
   options.progress = print_line;
   options.stop = termination.token();
   if (auto calibration = find_calibration("")) {

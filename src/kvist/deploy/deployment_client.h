@@ -32,7 +32,8 @@ struct GatewayStatus {
 /// Unknown fields are ignored. Errors: kCorrupt if a required field is missing or of another kind.
 [[nodiscard]] Result<GatewayStatus> parse_gateway_status(std::string_view json);
 
-/// Blocking calls, for a thread without a loop. `alive` is called while waiting, so that the death of a process ends
+/// Blocking calls, for a thread without a loop. Of an endpoint without a listener for administration only the workers
+/// that are known are asked. `alive` is called while waiting, so that the death of a process ends
 /// the wait with the reason.
 class DeploymentClient {
  public:
@@ -40,9 +41,14 @@ class DeploymentClient {
       : addresses_(std::move(addresses)), alive_(std::move(alive)) {}
 
   [[nodiscard]] const Addresses& addresses() const { return addresses_; }
+  /// Sends what goes to the endpoint there from now on.
+  void set_endpoint(const std::string& url) { addresses_.gateway.url = url; }
 
   /// See Deployer.
   [[nodiscard]] Result<void> await_ready(const Until& until) const;
+  [[nodiscard]] Result<void> empty_caches(const Until& until) const;
+  /// Waits until the endpoint has answered a request.
+  [[nodiscard]] Result<void> await_answer(const Until& until) const;
   [[nodiscard]] Result<void> await_idle(const Until& until) const;
   [[nodiscard]] Result<void> set_routing_mode(spec::RoutingMode mode) const;
   [[nodiscard]] Result<std::vector<WorkerMetrics>> collect() const;

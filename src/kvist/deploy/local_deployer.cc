@@ -125,6 +125,11 @@ Result<void> LocalDeployer::set_routing_mode(spec::RoutingMode mode) {
   return client->set_routing_mode(mode);
 }
 
+Result<void> LocalDeployer::empty_caches(const Until& until) {
+  KVIST_TRY(const DeploymentClient* client, running());
+  return client->empty_caches(until);
+}
+
 Result<std::vector<WorkerMetrics>> LocalDeployer::collect() {
   KVIST_TRY(const DeploymentClient* client, running());
   KVIST_TRY_VOID(check_alive());

@@ -29,6 +29,7 @@ class LocalDeployer final : public Deployer {
   [[nodiscard]] Result<void> apply(const spec::DeploymentSpec& deployment, const Until& until) override;
   [[nodiscard]] Result<void> await_ready(const Until& until) override;
   [[nodiscard]] Result<void> set_routing_mode(spec::RoutingMode mode) override;
+  [[nodiscard]] Result<void> empty_caches(const Until& until) override;
   [[nodiscard]] Result<std::vector<WorkerMetrics>> collect() override;
   [[nodiscard]] Result<void> await_idle(const Until& until) override;
   [[nodiscard]] Result<void> check_alive() override;

@@ -13,7 +13,7 @@ namespace {
 
 render::PlotSeries simulated_series(const analysis::RunAnalysis& run, std::size_t number,
                                     const analysis::NamedFigure& named) {
-  const spec::RoutingMode mode = run.modes()[number];
+  const spec::Arm& mode = run.modes()[number];
   render::PlotSeries series{
       .name = fmt::format("{}, simulated (band: smallest to largest of the seeds)", analysis::long_name(mode)),
       .colour = number,

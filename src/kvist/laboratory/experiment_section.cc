@@ -49,7 +49,7 @@ void add_simulated_as(render::Document& document, const ExperimentRun& run) {
          {fmt::format(" {}; {}", sweep.deployment.workers.size(), memory_text(sweep.deployment.workers.front()))}});
   }
   std::string modes;
-  for (const spec::RoutingMode mode : run.run.modes()) {
+  for (const spec::Arm& mode : run.run.modes()) {
     modes += fmt::format("{}{}", modes.empty() ? "" : ", ", spec::to_string(mode));
   }
   bullets.items.push_back({render::strong("Routing modes:"), {" " + modes}});

@@ -12,6 +12,7 @@
 #include "kvist/planning/level_evaluator.h"
 #include "kvist/planning/level_judge.h"
 #include "kvist/planning/slo.h"
+#include "kvist/spec/arm.h"
 #include "kvist/spec/sweep.h"
 
 namespace kvist::planning {
@@ -33,7 +34,7 @@ struct CapacityOptions {
 /// The answer for one mode. `users` is the best estimate. With the confidence asked for it is between `surely` and
 /// `at_most`, as far as the simulated levels show.
 struct Capacity {
-  spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
+  spec::Arm mode = spec::RoutingMode::kRoundRobin;
   std::uint32_t users = 0;  ///< the SLO holds here and at every simulated level below; 0: not even with one user
   std::uint32_t surely = 0;
   std::uint32_t at_most = 0;

@@ -51,7 +51,9 @@ Result<void> profiles_resolve(const spec::SweepSpec& sweep) {
 Result<KnobTable> measure_knobs(const LevelEvaluator& evaluator, const Feasibility& feasible,
                                 const spec::SweepSpec& sweep, const Capacity& base, const Slo& slo,
                                 const CapacityOptions& options) {
-  const std::vector<KnobChange> changes = knob_changes(sweep, base.mode);
+  const std::optional<spec::RoutingMode> mode = base.mode.mode();
+  if (!mode) return fail(ErrorCode::kInvalidArgument, base.mode.name() + " is not a routing mode of a simulation");
+  const std::vector<KnobChange> changes = knob_changes(sweep, *mode);
   std::vector<std::optional<Result<Capacity>>> found(changes.size());
   run_searches(changes.size(), options_near(options, base), [&](std::size_t i, const CapacityOptions& own) {
     const KnobChange& change = changes[i];

@@ -61,10 +61,10 @@ Result<Measurements> run_figures(const analysis::RunAnalysis& run, std::string s
                                  const std::optional<spec::SweepSpec>& sweep) {
   Measurements measurements{.source = std::move(source), .sweep = sweep.value_or(run.sweep()), .levels = {}};
   for (const analysis::MeasuredLevel& level : run.levels()) {
-    const RoutingMode mode = level.analysis.mode;
-    if (!names_mode(measurements.sweep, mode)) continue;
+    const std::optional<RoutingMode> mode = level.analysis.mode.mode();
+    if (!mode || !names_mode(measurements.sweep, *mode)) continue;
     measurements.levels.push_back(
-        {.mode = mode, .users = level.analysis.concurrency, .figures = figures_of(level.analysis)});
+        {.mode = *mode, .users = level.analysis.concurrency, .figures = figures_of(level.analysis)});
   }
   if (measurements.levels.empty()) {
     return fail(ErrorCode::kNotFound, fmt::format("{}: no measured level in a mode of the sweep", measurements.source));

@@ -42,6 +42,7 @@ figcaption { font-weight: 600; }
 .legend span { display: inline-flex; align-items: center; gap: .4rem; }
 figure.plot > svg { display: block; width: 100%; height: auto; }
 svg text { font: 11px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; fill: var(--soft); font-variant-numeric: tabular-nums; }
+@media (max-width: 40rem) { figure.plot svg text { font-size: 15px; } }
 svg .grid { stroke: var(--rule); stroke-width: 1; }
 svg .base { stroke: var(--soft); stroke-width: 1; }
 svg .line { fill: none; stroke-width: 2; stroke-linejoin: round; stroke-linecap: round; }

@@ -14,24 +14,25 @@ namespace kvist::report {
 namespace {
 
 constexpr std::array kVerdicts = {analysis::PairedVerdict::kBetter, analysis::PairedVerdict::kEqual,
-                                  analysis::PairedVerdict::kWorse, analysis::PairedVerdict::kOpen};
+                                  analysis::PairedVerdict::kWorse, analysis::PairedVerdict::kOpen,
+                                  analysis::PairedVerdict::kRefused};
 
 std::string change_text(const analysis::ComparedFigure& figure, double value) {
   return figure.is_percentage ? fmt::format("{:+.1f}", value) : fmt::format("{:.3f}", value);
 }
 
 /// All modes of all runs, in the order of their first mention.
-std::vector<spec::RoutingMode> modes_of(std::span<const analysis::RunComparison> runs) {
-  std::vector<spec::RoutingMode> modes;
+std::vector<spec::Arm> modes_of(std::span<const analysis::RunComparison> runs) {
+  std::vector<spec::Arm> modes;
   for (const analysis::RunComparison& run : runs) {
-    for (const spec::RoutingMode mode : run.modes) {
+    for (const spec::Arm& mode : run.modes) {
       if (std::ranges::find(modes, mode) == modes.end()) modes.push_back(mode);
     }
   }
   return modes;
 }
 
-std::size_t count(std::span<const analysis::RunComparison> runs, spec::RoutingMode mode, std::size_t figure,
+std::size_t count(std::span<const analysis::RunComparison> runs, const spec::Arm& mode, std::size_t figure,
                   analysis::PairedVerdict verdict) {
   std::size_t n = 0;
   for (const analysis::RunComparison& run : runs) n += run.count(mode, figure, verdict);
@@ -58,12 +59,14 @@ void write_figure(JsonWriter& json, const analysis::ComparedFigure& figure,
   number(json, figure.is_percentage ? "difference" : "ratio", any ? comparison.change.estimate : kMissingNumber);
   number(json, "low", comparison.change.low);
   number(json, "high", comparison.change.high);
+  number(json, figure.is_percentage ? "detectable_points" : "detectable_pct",
+         comparison.detectable.value_or(kMissingNumber));
   json.field("verdict", to_string(comparison.verdict)).end_object();
 }
 
 void write_combined(JsonWriter& json, std::span<const analysis::RunComparison> runs) {
   json.key("combined").begin_array();
-  for (const spec::RoutingMode mode : modes_of(runs)) {
+  for (const spec::Arm& mode : modes_of(runs)) {
     json.begin_object().field("mode", to_string(mode));
     for (std::size_t i = 0; i < analysis::kComparedFigures.size(); ++i) {
       json.key(analysis::kComparedFigures[i].key).begin_object();
@@ -77,7 +80,36 @@ void write_combined(JsonWriter& json, std::span<const analysis::RunComparison> r
   json.end_array();
 }
 
-std::string lost_text(const analysis::RunComparison& comparison, spec::RoutingMode mode) {
+/// "ttft_p50_ms 3.1 %, ...": the smallest changes that the pairs of a level would have shown.
+std::string detectable_text(const analysis::LevelComparison& level) {
+  std::string text;
+  for (std::size_t i = 0; i < analysis::kComparedFigures.size(); ++i) {
+    const analysis::ComparedFigure& figure = analysis::kComparedFigures[i];
+    const std::optional<double>& change = level.figures[i].detectable;
+    if (!change) continue;
+    text += fmt::format("{}{} {:.{}f}{}", text.empty() ? "" : ", ", figure.figure().title, *change,
+                        *change < 10 ? 1 : 0, figure.is_percentage ? " points" : " %");
+  }
+  return text;
+}
+
+/// Why levels were refused, and what the pairs of the others would have shown.
+std::string notes_text(const analysis::RunComparison& comparison, const spec::Arm& mode) {
+  std::string text;
+  for (const analysis::LevelComparison& level : comparison.levels) {
+    if (level.mode != mode) continue;
+    for (const std::string& reason : level.refused) {
+      text += fmt::format("At {} refused: {}.\n", level.concurrency, reason);
+    }
+    const std::string detectable = detectable_text(level);
+    if (detectable.empty()) continue;
+    text += fmt::format("At {} a change would have been found with {:.0f} % probability from: {}.\n", level.concurrency,
+                        100 * analysis::kDetectionPower, detectable);
+  }
+  return text;
+}
+
+std::string lost_text(const analysis::RunComparison& comparison, const spec::Arm& mode) {
   std::string text;
   for (const analysis::LevelComparison& level : comparison.levels) {
     if (level.mode != mode || level.lost_to_errors == 0) continue;
@@ -99,6 +131,8 @@ std::string_view to_string(analysis::PairedVerdict verdict) {
       return "worse";
     case analysis::PairedVerdict::kOpen:
       return "open";
+    case analysis::PairedVerdict::kRefused:
+      return "refused";
   }
   return "open";
 }
@@ -106,6 +140,7 @@ std::string_view to_string(analysis::PairedVerdict verdict) {
 std::string change_cell(const analysis::ComparedFigure& figure, const analysis::FigureComparison& comparison) {
   const analysis::PairedChange& change = comparison.change;
   if (change.pairs == 0) {
+    if (comparison.verdict == analysis::PairedVerdict::kRefused) return "refused";
     return comparison.verdict == analysis::PairedVerdict::kWorse ? "worse (errors)" : std::string(render::kMissing);
   }
   std::string text = change_text(figure, change.estimate);
@@ -115,7 +150,7 @@ std::string change_cell(const analysis::ComparedFigure& figure, const analysis::
   return fmt::format("{} {}", text, to_string(comparison.verdict));
 }
 
-render::Table comparison_table(const analysis::RunComparison& comparison, spec::RoutingMode mode) {
+render::Table comparison_table(const analysis::RunComparison& comparison, const spec::Arm& mode) {
   render::Table table;
   table.columns = {{"Level"}, {"Pairs"}};
   for (const analysis::ComparedFigure& figure : analysis::kComparedFigures) {
@@ -134,10 +169,10 @@ render::Table comparison_table(const analysis::RunComparison& comparison, spec::
   return table;
 }
 
-analysis::PairedVerdict combined_verdict(std::span<const analysis::RunComparison> runs, spec::RoutingMode mode,
+analysis::PairedVerdict combined_verdict(std::span<const analysis::RunComparison> runs, const spec::Arm& mode,
                                          std::size_t figure) {
-  for (const analysis::PairedVerdict verdict :
-       {analysis::PairedVerdict::kWorse, analysis::PairedVerdict::kBetter, analysis::PairedVerdict::kEqual}) {
+  for (const analysis::PairedVerdict verdict : {analysis::PairedVerdict::kRefused, analysis::PairedVerdict::kWorse,
+                                                analysis::PairedVerdict::kBetter, analysis::PairedVerdict::kEqual}) {
     if (count(runs, mode, figure, verdict) > 0) return verdict;
   }
   return analysis::PairedVerdict::kOpen;
@@ -148,7 +183,7 @@ render::Table combined_table(std::span<const analysis::RunComparison> runs) {
   table.columns = {{"Mode", render::Align::kLeft}};
   for (const analysis::ComparedFigure& figure : analysis::kComparedFigures)
     table.columns.push_back({std::string(figure.figure().title)});
-  for (const spec::RoutingMode mode : modes_of(runs)) {
+  for (const spec::Arm& mode : modes_of(runs)) {
     std::vector<std::string> row = {std::string(to_string(mode))};
     for (std::size_t i = 0; i < analysis::kComparedFigures.size(); ++i) {
       row.push_back(fmt::format("{}: {}/{}/{}", to_string(combined_verdict(runs, mode, i)),
@@ -176,7 +211,9 @@ void write_comparison(JsonWriter& json, const analysis::RunComparison& compariso
   json.field("confidence", analysis::kPairedConfidence).key("levels").begin_array();
   for (const analysis::LevelComparison& level : comparison.levels) {
     json.begin_object().field("mode", to_string(level.mode)).field("concurrency", level.concurrency);
-    json.field("lost_to_errors", level.lost_to_errors);
+    json.field("lost_to_errors", level.lost_to_errors).key("refused").begin_array();
+    for (const std::string& reason : level.refused) json.value(reason);
+    json.end_array();
     for (std::size_t i = 0; i < analysis::kComparedFigures.size(); ++i)
       write_figure(json, analysis::kComparedFigures[i], level.figures[i]);
     json.end_object();
@@ -197,9 +234,10 @@ std::string comparisons_json(std::span<const analysis::RunComparison> runs) {
 std::string comparisons_text(std::span<const analysis::RunComparison> runs) {
   std::string text;
   for (const analysis::RunComparison& run : runs) {
-    for (const spec::RoutingMode mode : run.modes) {
+    for (const spec::Arm& mode : run.modes) {
       text += fmt::format("{}: {} against {}\n", run.name, to_string(mode), to_string(run.baseline));
-      text += render::render_text_table(comparison_table(run, mode)) + lost_text(run, mode) + "\n";
+      text +=
+          render::render_text_table(comparison_table(run, mode)) + lost_text(run, mode) + notes_text(run, mode) + "\n";
     }
   }
   text += "All levels: verdict: better/equal/worse\n" + render::render_text_table(combined_table(runs));
@@ -212,12 +250,20 @@ void add_comparison(render::Document& document, const analysis::RunAnalysis& ana
   if (!comparison) return;  // no mode was measured
   document.push_back(render::Heading{2, "Modes compared, paired over seeds"});
   document.push_back(render::Paragraph{{{comparison_method()}}});
-  for (const spec::RoutingMode mode : comparison->modes) {
+  for (const spec::Arm& mode : comparison->modes) {
     document.push_back(
         render::Paragraph{{render::strong(fmt::format("{} against {}", analysis::long_name(mode),
                                                       analysis::long_name(comparison->baseline))),
                            {lost_text(*comparison, mode).empty() ? "" : " " + lost_text(*comparison, mode)}}});
     document.push_back(comparison_table(*comparison, mode));
+    const std::string notes = notes_text(*comparison, mode);
+    render::Bullets bullets;
+    for (std::size_t at = 0; at < notes.size();) {
+      const std::size_t end = notes.find('\n', at);
+      bullets.items.push_back({{notes.substr(at, end - at)}});
+      at = end + 1;
+    }
+    if (!bullets.items.empty()) document.push_back(std::move(bullets));
   }
 }
 

@@ -19,12 +19,12 @@ namespace kvist::report {
                                       const analysis::FigureComparison& comparison);
 
 /// One mode against the baseline: a row per level, a column per figure.
-[[nodiscard]] render::Table comparison_table(const analysis::RunComparison& comparison, spec::RoutingMode mode);
+[[nodiscard]] render::Table comparison_table(const analysis::RunComparison& comparison, const spec::Arm& mode);
 
 /// The combined verdict of all levels of all runs on a figure of a mode: worse if one level is worse, else better if
 /// one is better, else equal; open if no level could be compared.
 [[nodiscard]] analysis::PairedVerdict combined_verdict(std::span<const analysis::RunComparison> runs,
-                                                       spec::RoutingMode mode, std::size_t figure);
+                                                       const spec::Arm& mode, std::size_t figure);
 /// A row per mode, a column per figure: "better: 7 better, 2 equal, 0 worse".
 [[nodiscard]] render::Table combined_table(std::span<const analysis::RunComparison> runs);
 

@@ -98,7 +98,7 @@ std::string level_label(const analysis::RunAnalysis& analysis, std::uint32_t con
   std::string marks;
   for (const analysis::ClientGrade grade : {analysis::ClientGrade::kInvalid, analysis::ClientGrade::kDegraded}) {
     std::string modes;
-    for (const spec::RoutingMode mode : analysis.modes()) {
+    for (const spec::Arm& mode : analysis.modes()) {
       const analysis::MeasuredLevel* level = analysis.find(mode, concurrency);
       const bool of_grade =
           level != nullptr && client_degraded(analysis, *level) && level->analysis.client.grade == grade;

@@ -26,10 +26,10 @@ class LevelTable {
   }
 
   /// One column per mode; all with the same decimals, so that they can be compared.
-  void add(Headline which, const std::vector<spec::RoutingMode>& modes, double factor = 1) {
+  void add(Headline which, const std::vector<spec::Arm>& modes, double factor = 1) {
     const HeadlineFigure& figure = analysis::headline(which);
     std::vector<const analysis::MeasuredLevel*> levels;
-    for (const spec::RoutingMode mode : modes) {
+    for (const spec::Arm& mode : modes) {
       table_.columns.push_back({modes.size() > 1 || analysis_.modes().size() == 2
                                     ? fmt::format("{} {}", analysis::short_name(mode), figure.title)
                                     : std::string(figure.title)});
@@ -74,23 +74,35 @@ class LevelTable {
 };
 
 void add_table(render::Document& document, const analysis::RunAnalysis& analysis, int heading_level,
-               const char* heading, std::initializer_list<Headline> figures,
-               const std::vector<spec::RoutingMode>& modes) {
+               const char* heading, std::initializer_list<Headline> figures, const std::vector<spec::Arm>& modes) {
   LevelTable table(analysis);
   for (const Headline figure : figures) table.add(figure, modes);
   document.push_back(render::Heading{heading_level, heading});
   document.push_back(table.take());
 }
 
+std::string limits_text(const spec::GoodputSpec& limits) {
+  std::string text;
+  for (const auto& [name, limit] :
+       {std::pair{"TTFT", limits.ttft}, std::pair{"TPOT", limits.tpot}, std::pair{"latency", limits.latency}}) {
+    if (limit) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, render::format_duration(*limit));
+  }
+  return text;
+}
+
 /// The tables after the first, the same for two modes and for one.
 void add_further_tables(render::Document& document, const analysis::RunAnalysis& analysis, int heading_level,
-                        const std::vector<spec::RoutingMode>& modes) {
+                        const std::vector<spec::Arm>& modes) {
   const auto add = [&](const char* heading, std::initializer_list<Headline> figures) {
     add_table(document, analysis, heading_level, heading, figures, modes);
   };
   add("Errors", {Headline::kErrorPct});
   add("Output tokens per second", {Headline::kThroughput});
   add("Turns per second", {Headline::kTurnRate, Headline::kConversationRate});
+  if (analysis.sweep().method.goodput.is_given()) {
+    add(("Goodput: turns within " + limits_text(analysis.sweep().method.goodput)).c_str(),
+        {Headline::kGoodput, Headline::kGoodPct});
+  }
   add("TPOT: time per output token, the mean of each request", {Headline::kTpotP50, Headline::kTpotP95});
   add("ITL: gaps between tokens, pooled", {Headline::kItlP50, Headline::kItlP95, Headline::kItlP99});
   add("Latency: from sending to the end of the answer", {Headline::kLatencyP50, Headline::kLatencyP95});
@@ -173,7 +185,7 @@ void add_two_mode_headline(render::Document& document, const analysis::RunAnalys
 }
 
 void add_single_mode_headline(render::Document& document, const analysis::RunAnalysis& analysis,
-                              spec::RoutingMode mode) {
+                              const spec::Arm& mode) {
   add_table(document, analysis, 2, "TTFT: time to first token",
             {Headline::kTtftP50, Headline::kTtftP95, Headline::kTtftP99, Headline::kHitRatePct}, {mode});
   add_client_note(document, analysis);

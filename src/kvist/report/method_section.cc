@@ -15,7 +15,7 @@ render::Text item(std::string label, std::string text) {
 }
 
 render::Text modes_item(const analysis::RunAnalysis& analysis) {
-  const std::vector<spec::RoutingMode>& modes = analysis.modes();
+  const std::vector<spec::Arm>& modes = analysis.modes();
   if (modes.empty()) return item("Routing modes:", std::string(render::kMissing));
   if (modes.size() == 1) return item("Routing mode:", std::string(analysis::single_mode_name(modes.front())));
   std::string text = fmt::format("{} (baseline)", analysis::long_name(modes.front()));
@@ -126,6 +126,42 @@ std::string groups_text(const spec::WorkloadSpec& w) {
                      render::format_plain(w.prefix_skew), w.prefix_tokens);
 }
 
+std::string comparison_text(const spec::ComparisonSpec& comparison) {
+  std::string text;
+  switch (comparison.order) {
+    case spec::ArmOrder::kAsListed:
+      text = "one after the other, each with all its levels and repetitions";
+      break;
+    case spec::ArmOrder::kAbba:
+      text = "all level by level, every second repetition in the opposite order (ABBA)";
+      break;
+    case spec::ArmOrder::kRandom:
+      text = "all level by level, in an order drawn for each";
+      break;
+  }
+  switch (comparison.caches) {
+    case spec::CacheProof::kRestart:
+      text += "; caches empty: new processes";
+      break;
+    case spec::CacheProof::kReset:
+      text += "; caches emptied before each measurement, the gateway's index found empty";
+      break;
+    case spec::CacheProof::kNonce:
+      text += "; each measurement's conversations begin with a text of its own, so that nothing cached before fits";
+      break;
+    case spec::CacheProof::kNone:
+      text += "; caches as they were: what they saved is held against what they could have had";
+      break;
+  }
+  if (comparison.replies == spec::ArmReplies::kFrozen) text += "; histories have seeded texts in place of the answers";
+  if (comparison.stop_when) {
+    text += fmt::format("; repeated until the 95 % interval of the gain in {} is within +-{} {}",
+                        comparison.stop_when->metric, render::format_plain(comparison.stop_when->half_width),
+                        comparison.stop_when->metric == "kv_hit_rate_pct" ? "points" : "%");
+  }
+  return text;
+}
+
 std::string workload_detail(const spec::WorkloadSpec& w) {
   return fmt::format(
       "{} first messages of {}-{} tokens, later ones of {}-{} tokens, answers of at most {} tokens; replies "
@@ -165,6 +201,7 @@ void add_method(render::Document& document, const analysis::RunAnalysis& analysi
                                   "request is given up after {}; levels above {} are marked as excluded",
                                   render::format_duration(sweep.workload.request_timeout),
                                   render::format_pct(method.max_error_pct))),
+      item("Comparison:", comparison_text(sweep.comparison)),
       item("KV hit rate:", "cached / prompt tokens over all successful turns of a level, warm-up and drain included"),
       item("Run:", fmt::format("{} with kvist {}, {}", run.name, run.kvist_version,
                                run.simulated ? "simulated in virtual time"
@@ -183,6 +220,7 @@ void add_method(render::Document& document, const analysis::RunAnalysis& analysi
 }
 
 void add_deployment(render::Document& document, const analysis::RunAnalysis& analysis) {
+  if (analysis.sweep().target.is_given()) return add_target(document, analysis);
   const spec::DeploymentSpec& deployment = analysis.sweep().deployment;
   const std::vector<spec::WorkerSpec>& workers = deployment.workers;
   render::Table table;

@@ -145,7 +145,7 @@ void add_published_method(render::Document& document, const analysis::RunAnalysi
   if (analysis.modes().size() == 2) {
     add_two_mode_tables(document, analysis);
   } else {
-    for (const spec::RoutingMode mode : analysis.modes()) add_single_mode_tables(document, analysis, mode);
+    for (const spec::Arm& mode : analysis.modes()) add_single_mode_tables(document, analysis, mode);
   }
 }
 

@@ -52,27 +52,27 @@ render::Table level_table(const analysis::RunAnalysis& analysis, const std::vect
   return table;
 }
 
-LevelColumn column_of(const analysis::RunAnalysis& analysis, spec::RoutingMode mode, std::string title,
+LevelColumn column_of(const analysis::RunAnalysis& analysis, const spec::Arm& mode, std::string title,
                       analysis::LevelFigure figure, Format format) {
   return {std::move(title), [&analysis, mode, figure, format](std::uint32_t concurrency) {
             return cell_of(analysis.find(mode, concurrency), figure, format);
           }};
 }
 
-LevelColumn error_column(const analysis::RunAnalysis& analysis, spec::RoutingMode mode, std::string title) {
+LevelColumn error_column(const analysis::RunAnalysis& analysis, const spec::Arm& mode, std::string title) {
   return {std::move(title),
           [&analysis, mode](std::uint32_t concurrency) { return error_cell(analysis.find(mode, concurrency)); }};
 }
 
 /// "RR TTFT p50".
-std::string title_of(spec::RoutingMode mode, const NamedFigure& named) {
+std::string title_of(const spec::Arm& mode, const NamedFigure& named) {
   return fmt::format("{} {}", analysis::short_name(mode), named.mode_title);
 }
 
 /// "RR TTFT p50", "KV TTFT p50": one column per mode.
 void add_pair(std::vector<LevelColumn>& columns, const analysis::RunAnalysis& analysis, Metric metric, Format format) {
   const NamedFigure& named = analysis::figure_of(metric);
-  for (const spec::RoutingMode mode : analysis.modes())
+  for (const spec::Arm& mode : analysis.modes())
     columns.push_back(column_of(analysis, mode, title_of(mode, named), named.figure, format));
 }
 void add_pair(std::vector<LevelColumn>& columns, const analysis::RunAnalysis& analysis, Metric metric) {
@@ -81,7 +81,7 @@ void add_pair(std::vector<LevelColumn>& columns, const analysis::RunAnalysis& an
 
 LevelColumn improvement_column(const analysis::RunAnalysis& analysis, const char* title, analysis::LevelFigure figure) {
   return {title, [&analysis, figure](std::uint32_t concurrency) {
-            const std::vector<spec::RoutingMode>& modes = analysis.modes();
+            const std::vector<spec::Arm>& modes = analysis.modes();
             return render::format_pct(analysis::improvement_pct(analysis.find(modes[0], concurrency),
                                                                 analysis.find(modes[1], concurrency), figure));
           }};
@@ -100,7 +100,7 @@ void add_two_mode_tables(render::Document& document, const analysis::RunAnalysis
   document.push_back(level_table(analysis, results));
 
   std::vector<LevelColumn> errors;
-  for (const spec::RoutingMode mode : analysis.modes()) {
+  for (const spec::Arm& mode : analysis.modes()) {
     errors.push_back(error_column(analysis, mode, title_of(mode, analysis::figure_of(Metric::kErrorPct))));
   }
   document.push_back(render::Heading{3, "Error Rates"});
@@ -125,7 +125,7 @@ void add_two_mode_tables(render::Document& document, const analysis::RunAnalysis
   document.push_back(level_table(analysis, latency));
 }
 
-void add_single_mode_tables(render::Document& document, const analysis::RunAnalysis& analysis, spec::RoutingMode mode) {
+void add_single_mode_tables(render::Document& document, const analysis::RunAnalysis& analysis, const spec::Arm& mode) {
   const auto column = [&](Metric metric) {
     const NamedFigure& named = analysis::figure_of(metric);
     return column_of(analysis, mode, std::string(named.title), named.figure, named.format);

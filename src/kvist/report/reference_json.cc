@@ -193,6 +193,21 @@ void slow_turns(JsonWriter& json, const analysis::MeasuredLevel& level) {
   json.end_array().end_object();
 }
 
+/// Only where the bounds are known.
+void cache_bounds(JsonWriter& json, const std::optional<analysis::CacheBounds>& bounds) {
+  if (!bounds) return;
+  const auto if_known = [&](std::uint64_t tokens) {
+    return bounds->sizes_known ? std::optional(tokens) : std::nullopt;
+  };
+  json.key("reusable_tokens").begin_object();
+  json.field("block_size", bounds->block_size).field("prompt_tokens", bounds->prompt_tokens);
+  json.field("endless", bounds->endless);
+  optional_field(json, "fleet", if_known(bounds->fleet));
+  json.field("routed_endless", bounds->routed_endless);
+  optional_field(json, "routed", if_known(bounds->routed));
+  json.end_object();
+}
+
 void own_keys(JsonWriter& json, const analysis::MeasuredLevel& level, bool measured_client) {
   const analysis::LevelAnalysis& a = level.analysis;
   json.key("kvist").begin_object();
@@ -203,6 +218,7 @@ void own_keys(JsonWriter& json, const analysis::MeasuredLevel& level, bool measu
   number(json, "hit_rate_difference_points", a.hit_rate.difference_points, kPctDecimals);
   json.field("client_prompt_tokens", a.hit_rate.client_prompt_tokens);
   json.field("client_cached_tokens", a.hit_rate.client_cached_tokens);
+  cache_bounds(json, a.cache_bounds);
   optional_field(json, "prefilled_tokens", a.prefilled_tokens);
   number(json, "imbalance", a.imbalance, kPctDecimals);
   turn_counts(json, "turns", a.all_turns);
@@ -232,7 +248,7 @@ void levels(JsonWriter& json, const analysis::RunAnalysis& analysis, JsonDetail 
   json.key("levels").begin_array();
   for (const std::uint32_t concurrency : analysis.concurrencies()) {
     json.begin_object().field("concurrency", concurrency);
-    for (const spec::RoutingMode mode : analysis.modes()) {
+    for (const spec::Arm& mode : analysis.modes()) {
       const analysis::MeasuredLevel* level = analysis.find(mode, concurrency);
       if (flat) {
         if (level != nullptr) level_keys(json, analysis, *level, detail);
@@ -288,7 +304,7 @@ void run_keys(JsonWriter& json, const analysis::RunAnalysis& analysis) {
   json.field("started", run.started_utc).field("finished", run.finished_utc).field("simulated", run.simulated);
   optional_field(json, "time_scale", analysis.time_scale());
   json.key("modes").begin_array();
-  for (const spec::RoutingMode mode : analysis.modes()) json.value(spec::to_string(mode));
+  for (const spec::Arm& mode : analysis.modes()) json.value(spec::to_string(mode));
   json.end_array();
   json.key("method").begin_object();
   json.field("warmup_s", to_seconds(method.warmup)).field("snapshots", method.snapshots);

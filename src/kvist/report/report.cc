@@ -47,8 +47,9 @@ class TimelineFile {
 };
 
 /// A level's figures. Open arrivals are tested against their law, and the level's remarks say how that went.
-analysis::Measurement measured(const results::LevelRecord& level, const spec::SweepSpec& sweep) {
-  analysis::Measurement measurement = analysis::measure(level, sweep.method);
+analysis::Measurement measured(const results::LevelRecord& level, const spec::SweepSpec& sweep,
+                               const analysis::CacheContext& caches) {
+  analysis::Measurement measurement = analysis::measure(level, sweep.method, &caches);
   const spec::ArrivalSpec& arrivals = sweep.workload.arrivals;
   if (arrivals.is_open() && sweep.workload.trace.file.empty()) {
     const analysis::ArrivalTest test =
@@ -99,11 +100,12 @@ Result<WrittenReport> write_report(const results::RunRecord& header, const spec:
   const std::filesystem::path folder(directory);
   TimelineFile timeline(folder / "timeline.csv");
   std::vector<analysis::Measurement> measurements;
+  const analysis::CacheContext caches = analysis::cache_context(sweep);
   while (true) {
     KVIST_TRY(const std::optional<results::LevelRecord> level, next_level());
     if (!level) break;
     timeline.add(*level);
-    measurements.push_back(measured(*level, sweep));
+    measurements.push_back(measured(*level, sweep, caches));
   }
   const analysis::RunAnalysis analysis(header, sweep, std::move(measurements));
   WrittenReport written;

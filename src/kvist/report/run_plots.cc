@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 #include "kvist/analysis/headline.h"
 #include "kvist/analysis/mode_names.h"
 #include "kvist/render/figures.h"
@@ -23,16 +26,23 @@ struct LevelPlot {
   std::string_view title;
   std::string_view unit;
   std::vector<Line> lines;
+  bool only_with_limits = false;  // only where the method has limits of goodput
 };
 
 LevelPlot plot_of(std::string_view title, std::string_view unit, Headline figure) {
-  return {title, unit, {{"", &analysis::headline(figure)}}};
+  return {.title = title, .unit = unit, .lines = {{"", &analysis::headline(figure)}}};
+}
+
+LevelPlot goodput_plot() {
+  LevelPlot plot = plot_of("Goodput", "turns/s within the limits", Headline::kGoodput);
+  plot.only_with_limits = true;
+  return plot;
 }
 
 /// Two figures of one unit in one plot.
 LevelPlot quantile_plot(std::string_view title, Headline p50, Headline p95) {
   const HeadlineFigure& figure = analysis::headline(p50);
-  return {title, figure.unit, {{" p50", &figure}, {" p95", &analysis::headline(p95), true}}};
+  return {.title = title, .unit = figure.unit, .lines = {{" p50", &figure}, {" p95", &analysis::headline(p95), true}}};
 }
 
 const HeadlineFigure& prefilled_tokens() {
@@ -50,7 +60,7 @@ std::string value_text(double value) {
   return value >= 1'000 ? render::format_tick(value) : render::format_fixed(value, 2);
 }
 
-render::PlotPoint point_of(const analysis::RunAnalysis& analysis, spec::RoutingMode mode, std::uint32_t concurrency,
+render::PlotPoint point_of(const analysis::RunAnalysis& analysis, const spec::Arm& mode, std::uint32_t concurrency,
                            const std::string& name, const LevelPlot& plot, const Line& line) {
   const analysis::MeasuredLevel* level = analysis.find(mode, concurrency);
   // Over repetitions the mean, also of figures that the level's analysis has as a sum.
@@ -73,7 +83,7 @@ render::PlotPoint point_of(const analysis::RunAnalysis& analysis, spec::RoutingM
 
 render::PlotSeries series_of(const analysis::RunAnalysis& analysis, std::size_t mode_number, const LevelPlot& plot,
                              const Line& line) {
-  const spec::RoutingMode mode = analysis.modes()[mode_number];
+  const spec::Arm& mode = analysis.modes()[mode_number];
   render::PlotSeries series{.name = fmt::format("{}{}", analysis::long_name(mode), line.suffix),
                             .colour = mode_number,
                             .dashed = line.dashed,
@@ -108,6 +118,37 @@ render::PlotSeries distribution_of(const analysis::LevelAnalysis& level, std::si
   return series;
 }
 
+/// One way to group turns.
+struct GroupPlot {
+  const char* by;
+  const char* x_title;
+  render::AxisScale::Kind x_kind;
+  std::vector<analysis::TurnGroup> analysis::LevelAnalysis::* groups;
+  std::uint32_t first;  // how the first group is counted
+};
+
+constexpr std::array<GroupPlot, 2> kGroupPlots = {
+    {{"turn", "Turn of the conversation", render::AxisScale::Kind::kLevels, &analysis::LevelAnalysis::by_turn, 1},
+     {"prompt length", "Tokens of the prompt, from (logarithmic)", render::AxisScale::Kind::kLogarithmic,
+      &analysis::LevelAnalysis::by_prompt, 0}}};
+
+render::PlotSeries group_series(const analysis::LevelAnalysis& level, std::size_t mode_number, const GroupPlot& plot,
+                                double analysis::TurnGroup::* figure, const char* name) {
+  render::PlotSeries series{.name = fmt::format("{} {}", analysis::long_name(level.mode), name),
+                            .colour = mode_number,
+                            .dashed = false,
+                            .points = {}};
+  for (const analysis::TurnGroup& group : level.*plot.groups) {
+    const double x = static_cast<double>(group.from) + plot.first;
+    series.points.push_back({.x = x,
+                             .y = group.*figure,
+                             .tooltip = fmt::format("{}, {} {}: {} ms ({} turns)", series.name, plot.by,
+                                                    render::format_count(static_cast<std::uint64_t>(x)),
+                                                    value_text(group.*figure), render::format_count(group.turns))});
+  }
+  return series;
+}
+
 }  // namespace
 
 std::vector<render::Plot> plots_over_levels(const analysis::RunAnalysis& analysis) {
@@ -118,10 +159,12 @@ std::vector<render::Plot> plots_over_levels(const analysis::RunAnalysis& analysi
       quantile_plot("End-to-end latency", Headline::kLatencyP50, Headline::kLatencyP95),
       plot_of("Throughput", "output tokens/s", Headline::kThroughput),
       plot_of("KV hit rate", "%", Headline::kHitRatePct),
-      {"Prefilled tokens", "tokens", {{"", &prefilled_tokens()}}},
+      {.title = "Prefilled tokens", .unit = "tokens", .lines = {{"", &prefilled_tokens()}}},
+      goodput_plot(),
   };
   std::vector<render::Plot> plots;
   for (const LevelPlot& wish : wanted) {
+    if (wish.only_with_limits && !analysis.sweep().method.goodput.is_given()) continue;
     render::Plot plot{.title = std::string(wish.title),
                       .x_title = analysis.sweep().workload.arrivals.is_open() ? "Conversation starts per minute"
                                                                               : "Concurrency (conversations)",
@@ -132,6 +175,29 @@ std::vector<render::Plot> plots_over_levels(const analysis::RunAnalysis& analysi
       for (const Line& line : wish.lines) plot.series.push_back(series_of(analysis, mode, wish, line));
     }
     plots.push_back(std::move(plot));
+  }
+  return plots;
+}
+
+std::vector<render::Plot> ttft_by_groups(const analysis::RunAnalysis& analysis) {
+  std::vector<render::Plot> plots;
+  for (const std::uint32_t concurrency : analysis.concurrencies()) {
+    for (const GroupPlot& wish : kGroupPlots) {
+      render::Plot plot{.title = fmt::format("TTFT by {} at concurrency {}", wish.by, concurrency),
+                        .x_title = wish.x_title,
+                        .y_title = "ms",
+                        .x_kind = wish.x_kind,
+                        .series = {}};
+      for (std::size_t mode = 0; mode < analysis.modes().size(); ++mode) {
+        const analysis::MeasuredLevel* level = analysis.find(analysis.modes()[mode], concurrency);
+        if (level == nullptr) continue;
+        plot.series.push_back(group_series(level->analysis, mode, wish, &analysis::TurnGroup::ttft_p50_ms, "p50"));
+        plot.series.push_back(group_series(level->analysis, mode, wish, &analysis::TurnGroup::ttft_p95_ms, "p95"));
+        plot.series.back().dashed = true;
+      }
+      const bool any = std::ranges::any_of(plot.series, [](const auto& series) { return series.points.size() > 1; });
+      if (any) plots.push_back(std::move(plot));
+    }
   }
   return plots;
 }

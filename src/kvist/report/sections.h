@@ -15,14 +15,13 @@ void add_deployment(render::Document& document, const analysis::RunAnalysis& ana
 
 /// The tables that head a report: exact figures with their intervals. The first requires two modes.
 void add_two_mode_headline(render::Document& document, const analysis::RunAnalysis& analysis);
-void add_single_mode_headline(render::Document& document, const analysis::RunAnalysis& analysis,
-                              spec::RoutingMode mode);
+void add_single_mode_headline(render::Document& document, const analysis::RunAnalysis& analysis, const spec::Arm& mode);
 /// The published method beside the exact figures, where they part and why, and the published tables.
 void add_published_method(render::Document& document, const analysis::RunAnalysis& analysis);
 /// The published two-mode tables: results side by side, error rates, throughput, TPOT, latency. Requires two modes.
 void add_two_mode_tables(render::Document& document, const analysis::RunAnalysis& analysis);
 /// The published single-mode tables of one mode.
-void add_single_mode_tables(render::Document& document, const analysis::RunAnalysis& analysis, spec::RoutingMode mode);
+void add_single_mode_tables(render::Document& document, const analysis::RunAnalysis& analysis, const spec::Arm& mode);
 /// Exact times multiplied by the time scale; nothing if the scale is 1.
 void add_model_time(render::Document& document, const analysis::RunAnalysis& analysis, int heading_level);
 /// The published bullets, computed: improvement, trend, peak, hit rates. Requires two modes.
@@ -40,6 +39,12 @@ void add_slow_turns(render::Document& document, const analysis::RunAnalysis& ana
 
 /// kvist's own sections.
 void add_exact_percentiles(render::Document& document, const analysis::RunAnalysis& analysis);
+/// The figures by turn and by prompt length.
+void add_turn_groups(render::Document& document, const analysis::RunAnalysis& analysis);
+/// Bounds of what caches could have saved; nothing if they are not known.
+void add_cache_bounds(render::Document& document, const analysis::RunAnalysis& analysis);
+/// In place of the deployment: a target that ran already.
+void add_target(render::Document& document, const analysis::RunAnalysis& analysis);
 void add_workers(render::Document& document, const analysis::RunAnalysis& analysis);
 void add_hit_rate_check(render::Document& document, const analysis::RunAnalysis& analysis);
 void add_load_generator(render::Document& document, const analysis::RunAnalysis& analysis);

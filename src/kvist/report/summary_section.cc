@@ -69,7 +69,7 @@ render::Text peak_item(const std::vector<LevelValue>& improvements) {
   return text;
 }
 
-render::Text hit_rate_item(const analysis::RunAnalysis& analysis, spec::RoutingMode mode) {
+render::Text hit_rate_item(const analysis::RunAnalysis& analysis, const spec::Arm& mode) {
   render::Text text = {render::strong(fmt::format("KV cache hit rate ({} mode):", analysis::short_name(mode)))};
   std::vector<LevelValue> rates;
   for (const std::uint32_t concurrency : analysis.concurrencies()) {

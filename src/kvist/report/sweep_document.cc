@@ -18,7 +18,7 @@ std::string level_range(const analysis::RunAnalysis& analysis) {
   return fmt::format("{}-{}", levels.front(), levels.back());
 }
 
-std::string single_mode_title(const analysis::RunAnalysis& analysis, spec::RoutingMode mode) {
+std::string single_mode_title(const analysis::RunAnalysis& analysis, const spec::Arm& mode) {
   return fmt::format("Benchmark Sweep: {} Concurrency Scaling ({})", analysis::single_mode_name(mode),
                      level_range(analysis));
 }
@@ -34,6 +34,8 @@ void add_own_sections(render::Document& document, const analysis::RunAnalysis& a
   add_exact_percentiles(document, analysis);
   add_slow_turns(document, analysis);
   add_workers(document, analysis);
+  add_turn_groups(document, analysis);
+  add_cache_bounds(document, analysis);
   add_hit_rate_check(document, analysis);
   add_load_generator(document, analysis);
   add_model(document, analysis);
@@ -46,7 +48,7 @@ void add_two_mode_body(render::Document& document, const analysis::RunAnalysis& 
 }
 
 void add_single_mode_bodies(render::Document& document, const analysis::RunAnalysis& analysis) {
-  for (const spec::RoutingMode mode : analysis.modes()) {
+  for (const spec::Arm& mode : analysis.modes()) {
     if (analysis.modes().size() > 1) document.push_back(render::Heading{1, single_mode_title(analysis, mode)});
     add_single_mode_headline(document, analysis, mode);
   }
@@ -56,7 +58,7 @@ void add_single_mode_bodies(render::Document& document, const analysis::RunAnaly
 }  // namespace
 
 std::string title_of(const analysis::RunAnalysis& analysis) {
-  const std::vector<spec::RoutingMode>& modes = analysis.modes();
+  const std::vector<spec::Arm>& modes = analysis.modes();
   if (modes.size() == 2)
     return fmt::format("Benchmark Sweep: {} vs {}", analysis::title_name(modes[1]), analysis::title_name(modes[0]));
   if (modes.size() == 1) return single_mode_title(analysis, modes.front());

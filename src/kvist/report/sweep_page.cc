@@ -66,6 +66,9 @@ std::string sweep_page(const analysis::RunAnalysis& analysis) {
     plots += render::plots_html(plots_over_levels(analysis));
     plots += "<h3>TTFT of all turns</h3>\n";
     plots += render::plots_html(ttft_distributions(analysis));
+    if (const auto groups = ttft_by_groups(analysis); !groups.empty()) {
+      plots += "<h3>TTFT by turn and by prompt length</h3>\n" + render::plots_html(groups);
+    }
   }
   std::string body = render::html_of(build_document(analysis), plots);
   append_timelines(body, analysis);

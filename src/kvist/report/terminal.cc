@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kvist/analysis/comparison.h"
 #include "kvist/analysis/headline.h"
 #include "kvist/render/figures.h"
 #include "kvist/render/table.h"
@@ -74,6 +75,7 @@ std::string terminal_table(const analysis::RunAnalysis& analysis) {
     out += fmt::format("Times as measured, engines {0} times faster than their model: x {0} for model time.\n",
                        render::format_plain(*scale));
   }
+  for (const std::string& refused : analysis::refusals(analysis)) out += "Not compared: " + refused + ".\n";
   if (degraded)
     out +=
         "The load generator disturbed its measurement at some levels: see \"Load generator health\" in the report.\n";

@@ -1,8 +1,10 @@
 // What a run shows, in a few lines at its top.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "kvist/analysis/comparison.h"
 #include "kvist/analysis/headline.h"
 #include "kvist/analysis/mode_names.h"
 #include "kvist/render/figures.h"
@@ -53,9 +55,19 @@ std::string gains_text(const analysis::RunAnalysis& analysis, Headline figure) {
       gain_cell(gains.most->second), gains.most->first);
 }
 
+/// What speaks against comparing the arms, the first reasons in full.
+std::string refused_text(const analysis::RunAnalysis& analysis) {
+  constexpr std::size_t kMostShown = 5;
+  const std::vector<std::string> all = analysis::refusals(analysis);
+  std::string text;
+  for (std::size_t i = 0; i < std::min(all.size(), kMostShown); ++i) text += (i == 0 ? "" : "; ") + all[i];
+  if (all.size() > kMostShown) text += fmt::format("; and {} more", all.size() - kMostShown);
+  return text.empty() ? text : text + ".";
+}
+
 std::string compared_text(const analysis::RunAnalysis& analysis) {
   std::string modes;
-  for (const spec::RoutingMode mode : analysis.modes()) {
+  for (const spec::Arm& mode : analysis.modes()) {
     modes += (modes.empty() ? "" : ", ") + std::string(analysis::long_name(mode));
   }
   if (analysis.modes().size() == 2) {
@@ -82,6 +94,9 @@ std::string excluded_text(const analysis::RunAnalysis& analysis) {
       excluded == 0 ? "nothing."
                     : fmt::format("{} of {} measurements, for more than {} errors.", excluded, analysis.levels().size(),
                                   render::format_pct(analysis.sweep().method.max_error_pct));
+  if (!analysis.run().left_out.empty()) {
+    text += fmt::format(" Left out by hand: {}.", fmt::join(analysis.run().left_out, ", "));
+  }
   const std::size_t planned = analysis.sweep().levels.size();
   if (planned > analysis.concurrencies().size()) {
     text += fmt::format(" {} planned levels were not measured.", planned - analysis.concurrencies().size());
@@ -98,6 +113,9 @@ void add_verdict(render::Document& document, const analysis::RunAnalysis& analys
   if (analysis.modes().size() == 2) {
     bullets.items.push_back(item("Gain in TTFT p50:", gains_text(analysis, Headline::kTtftP50)));
     bullets.items.push_back(item("Gain in TTFT p95:", gains_text(analysis, Headline::kTtftP95)));
+  }
+  if (const std::string refused = refused_text(analysis); !refused.empty()) {
+    bullets.items.push_back(item("Not compared:", refused));
   }
   bullets.items.push_back(item("Load generator:", client_text(analysis)));
   bullets.items.push_back(item("Excluded:", excluded_text(analysis)));

@@ -131,11 +131,10 @@ Result<void> read_timelines(const Connection& connection, std::int64_t id, Level
                       });
 }
 
-spec::RoutingMode read_mode(Statement& row) {
-  const std::string name = row.text();
-  const Result<spec::RoutingMode> mode = spec::parse_routing_mode(name);
-  if (!mode) row.column_failed(fmt::format("is not a routing mode: {}", mode.error().message));
-  return mode.value_or(spec::RoutingMode::kRoundRobin);
+spec::Arm read_mode(Statement& row) {
+  const Result<spec::Arm> arm = spec::parse_arm(row.text());
+  if (!arm) row.column_failed(fmt::format("is not an arm: {}", arm.error().message));
+  return arm.value_or(spec::RoutingMode::kRoundRobin);
 }
 
 Result<void> read_turns(const Connection& connection, std::int64_t id, bool gaps, LevelRecord& level) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kvist/results/client_certificate.h"
-#include "kvist/spec/routing_mode.h"
+#include "kvist/spec/arm.h"
 #include "kvist/workload/snapshot.h"
 #include "kvist/workload/turn_sample.h"
 
@@ -70,7 +70,7 @@ struct ClientHealth {
 
 /// One concurrency level in one mode. Times of samples and snapshots are core time of the load generator's process.
 struct LevelRecord {
-  spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
+  spec::Arm mode = spec::RoutingMode::kRoundRobin;
   std::uint32_t concurrency = 0;
   std::uint32_t repetition = 0;  ///< 0 to the method's repetitions - 1
   std::uint64_t seed = 0;
@@ -98,6 +98,7 @@ struct RunRecord {
   std::uint32_t threads = 1;                   ///< provenance: levels measured at once, at most
   double wall_s = 0;                           ///< provenance: wall-clock time from the beginning to the end
   std::vector<LevelRecord> levels;
+  std::vector<std::string> left_out;  ///< by whom makes a report: measurements that it does not have; not stored
 };
 
 }  // namespace kvist::results

@@ -139,15 +139,25 @@ Result<std::int64_t> Store::begin_run(const RunRecord& run) {
   return id;
 }
 
-Result<void> Store::add_level(std::int64_t run, const LevelRecord& level) {
+Result<void> Store::add_level(std::int64_t run, const LevelRecord& level, std::optional<std::int64_t> wanted) {
   const Connection& connection = impl_->connection;
   KVIST_TRY(Transaction transaction, Transaction::begin(connection, Transaction::Kind::kWrite));
   KVIST_TRY_VOID(impl_->require_run(run));
-  KVIST_TRY(const std::int64_t position, impl_->next_position(run));
+  KVIST_TRY(const std::int64_t next, impl_->next_position(run));
+  const std::int64_t position = wanted.value_or(next);
   KVIST_TRY_VOID(impl_->free_position(run, position));
   KVIST_TRY(const std::int64_t id, insert_level(connection, run, position, level));
   KVIST_TRY_VOID(insert_turns(connection, id, 0, level.turns));
   KVIST_TRY_VOID(complete_level(connection, id, level));
+  return transaction.commit();
+}
+
+Result<void> Store::remove_level(std::int64_t run, std::int64_t position) {
+  const Connection& connection = impl_->connection;
+  KVIST_TRY(Transaction transaction, Transaction::begin(connection, Transaction::Kind::kWrite));
+  KVIST_TRY_VOID(impl_->require_run(run));
+  KVIST_TRY(Statement remove, connection.prepare("DELETE FROM levels WHERE run = ?1 AND position = ?2"));
+  KVIST_TRY_VOID(remove.run(run, position));
   return transaction.commit();
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,7 +23,7 @@ enum class Durability {
 struct LevelHead {
   std::int64_t id = 0;        ///< for Store::load_level
   std::int64_t position = 0;  ///< index in the run's plan, from 0
-  spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
+  spec::Arm mode = spec::RoutingMode::kRoundRobin;
   std::uint32_t concurrency = 0;
   std::uint32_t repetition = 0;
   std::uint64_t seed = 0;
@@ -51,8 +52,12 @@ class Store {
 
   /// Begins a run (its `levels` are not written here) and returns its number in this database.
   [[nodiscard]] Result<std::int64_t> begin_run(const RunRecord& run);
-  /// Appends a level to the run.
-  [[nodiscard]] Result<void> add_level(std::int64_t run, const LevelRecord& level);
+  /// Writes a level at `position` of the run's plan, behind the last one without it. Errors: kInvalidArgument if there
+  /// is one.
+  [[nodiscard]] Result<void> add_level(std::int64_t run, const LevelRecord& level,
+                                       std::optional<std::int64_t> position = {});
+  /// Removes the level at `position` of the run's plan, if there is one: it is to be measured again.
+  [[nodiscard]] Result<void> remove_level(std::int64_t run, std::int64_t position);
   /// Ends a run, which took `wall_s`. Unfinished levels are removed.
   [[nodiscard]] Result<void> finish_run(std::int64_t run, const std::string& finished_utc, double wall_s = 0);
 

@@ -41,15 +41,23 @@ Result<void> read_path(const YamlNode& map, std::string_view key, const std::str
   return {};
 }
 
+namespace {
+constexpr std::size_t kMaxNameLength = 64;
+}  // namespace
+
+bool is_name(std::string_view text) {
+  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  return !text.empty() && text.front() != '.' && text.size() <= kMaxNameLength &&
+         text.find_first_not_of(kAllowed) == std::string_view::npos;
+}
+
 Result<void> read_name(const YamlNode& map, std::string_view key, std::string& value) {
   KVIST_TRY_VOID(read_field(map, key, value));
   const auto node = map.get(key);
   if (!node) return {};
-  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-  constexpr std::size_t kMaxLength = 64;
-  if (value.find_first_not_of(kAllowed) != std::string::npos || value.front() == '.' || value.size() > kMaxLength) {
+  if (!is_name(value)) {
     return std::unexpected(node->error(fmt::format(
-        "\"{}\" is not a name: letters, digits, '_', '-' and '.' (not first), at most {}", value, kMaxLength)));
+        "\"{}\" is not a name: letters, digits, '_', '-' and '.' (not first), at most {}", value, kMaxNameLength)));
   }
   return {};
 }

@@ -32,6 +32,8 @@ template <std::integral T>
                                       double high);
 /// Text that is not empty and has no control characters.
 [[nodiscard]] Result<void> read_field(const YamlNode& map, std::string_view key, std::string& value);
+/// Whether read_name() takes it.
+[[nodiscard]] bool is_name(std::string_view text);
 /// A name that may stand in file names, metric labels and headers: letters, digits, '.', '_', '-'; at most 64 of them.
 [[nodiscard]] Result<void> read_name(const YamlNode& map, std::string_view key, std::string& value);
 /// true or false.

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "kvist/spec/comparison_yaml.h"
 #include "kvist/spec/endpoint.h"
 #include "kvist/spec/fields.h"
 #include "kvist/spec/yaml_writer.h"
@@ -19,6 +20,30 @@ constexpr std::uint32_t kMaxLevel = 100'000;
 constexpr std::array kBetweenLevelsWords = {Word{"drain", BetweenLevels::kDrain},
                                             Word{"continue", BetweenLevels::kContinue}};
 
+Result<void> read_limit(const YamlNode& node, std::string_view key, std::optional<Duration>& limit) {
+  if (!node.get(key)) return {};
+  return read_field(node, key, limit.emplace(), std::chrono::microseconds(1));
+}
+
+Result<GoodputSpec> read_goodput(const YamlNode& node) {
+  GoodputSpec goodput;
+  KVIST_TRY_VOID(read_limit(node, "ttft", goodput.ttft));
+  KVIST_TRY_VOID(read_limit(node, "tpot", goodput.tpot));
+  KVIST_TRY_VOID(read_limit(node, "latency", goodput.latency));
+  KVIST_TRY_VOID(node.finish());
+  if (!goodput.is_given()) return std::unexpected(node.error("at least one of ttft, tpot and latency is needed"));
+  return goodput;
+}
+
+void write_goodput(YamlWriter& out, const GoodputSpec& goodput) {
+  if (!goodput.is_given()) return;
+  out.begin_map("goodput");
+  if (goodput.ttft) out.field("ttft", *goodput.ttft);
+  if (goodput.tpot) out.field("tpot", *goodput.tpot);
+  if (goodput.latency) out.field("latency", *goodput.latency);
+  out.end_map();
+}
+
 Result<MethodSpec> read_method(const YamlNode& node) {
   MethodSpec m;
   KVIST_TRY_VOID(read_field(node, "warmup", m.warmup, Duration(0)));
@@ -29,6 +54,9 @@ Result<MethodSpec> read_method(const YamlNode& node) {
   KVIST_TRY_VOID(read_field(node, "max_error_pct", m.max_error_pct, 0.0, 100.0));
   KVIST_TRY_VOID(read_field(node, "repetitions", m.repetitions, 1, 10'000));
   KVIST_TRY_VOID(read_word(node, "between_levels", kBetweenLevelsWords, m.between_levels));
+  if (const auto goodput = node.get("goodput")) {
+    KVIST_TRY(m.goodput, read_goodput(*goodput));
+  }
   KVIST_TRY_VOID(node.finish());
   if (m.window > m.snapshot_interval) {
     const auto given = node.get("window") ? node.get("window") : node.get("snapshot_interval");
@@ -116,6 +144,10 @@ void write_simulation(YamlWriter& out, const SimulationSpec& s) {
 }
 
 Result<std::vector<RoutingMode>> read_modes(const YamlNode& sweep) {
+  if (const auto arms = sweep.get("arms")) {
+    if (!sweep.get("modes")) return std::vector<RoutingMode>{};
+    return std::unexpected(arms->error("give modes or arms, not both: an arm may name its mode"));
+  }
   KVIST_TRY(const YamlNode node, sweep.require("modes"));
   KVIST_TRY(const auto elements, node.elements());
   std::vector<RoutingMode> modes;
@@ -201,6 +233,48 @@ Result<void> check_between_levels(const YamlNode& sweep, const SweepSpec& spec) 
                               replays ? "a replayed trace" : "a load of open arrivals")));
 }
 
+/// Refuses arms that nothing could make.
+Result<void> check_arms(const YamlNode& sweep, const SweepSpec& spec) {
+  const YamlNode place = sweep.get("arms").value_or(sweep.get("modes").value_or(sweep));
+  for (const ArmSpec& arm : arms_of(spec)) {
+    const auto refuse = [&](const char* what) {
+      return std::unexpected(place.error(fmt::format("arm {}: {}", arm.arm.name(), what)));
+    };
+    if (!spec.target.is_given()) {
+      if (!arm.url.empty() || !arm.command.empty()) return refuse("url and command are for a running target");
+      if (!arm.mode) return refuse("it needs a mode");
+    } else if (arm.mode && spec.target.admin.empty() && arm.command.empty()) {
+      return refuse("its mode cannot be switched: target.admin names no gateway, and the arm no command");
+    }
+  }
+  return {};
+}
+
+/// Refuses proofs that the target cannot give.
+Result<void> check_comparison(const YamlNode& sweep, const SweepSpec& spec) {
+  const auto node = sweep.get("comparison");
+  const auto refuse = [&](const char* what) { return std::unexpected(node.value_or(sweep).error(what)); };
+  if (!spec.target.is_given()) return {};
+  if (spec.comparison.caches == CacheProof::kRestart) {
+    return refuse("caches: restart is for deployments that the sweep starts; say reset, nonce or none");
+  }
+  if (spec.comparison.caches == CacheProof::kReset && spec.target.workers.empty()) {
+    return refuse("caches: reset needs target.workers, whose caches it empties");
+  }
+  return {};
+}
+
+/// A nonce has to come before the conversation's own text, which only drawn conversations have room for; so have frozen
+/// replies.
+Result<void> check_texts(const YamlNode& sweep, const SweepSpec& spec) {
+  const bool changes = spec.comparison.caches == CacheProof::kNonce || spec.comparison.replies == ArmReplies::kFrozen;
+  if (!changes || spec.workload.trace.file.empty()) return {};
+  return std::unexpected(sweep.get("comparison")
+                             .value_or(sweep)
+                             .error("the prompts of a trace are as it says: neither a nonce nor frozen replies go "
+                                    "into them; say caches: restart, reset or none, and replies: live"));
+}
+
 /// Refuses requests that are too large for every worker, which would fail in every level, before anything is started.
 Result<void> check_lengths(const YamlNode& sweep, const SweepSpec& spec) {
   if (!spec.workload.trace.file.empty()) return {};  // its requests have lengths of their own
@@ -225,12 +299,18 @@ Result<void> check_lengths(const YamlNode& sweep, const SweepSpec& spec) {
 Result<SweepSpec> read_sweep(const YamlNode& node, const std::string& base_directory) {
   SweepSpec sweep;
   KVIST_TRY_VOID(read_name(node, "name", sweep.name));
-  for (const char* part : {"deployment", "workload", "method", "simulation", "modes", "levels"}) {
+  for (const char* part :
+       {"deployment", "workload", "method", "simulation", "modes", "arms", "levels", "comparison", "target"}) {
     (void)node.get(part);  // asked for before finish(), so that a misspelt key is reported before a missing one
   }
   KVIST_TRY_VOID(read_field(node, "output_directory", sweep.output_directory));
   KVIST_TRY_VOID(node.finish());
-  KVIST_TRY(sweep.deployment, read_deployment_or_path(node, base_directory));
+  if (const auto target = node.get("target")) {
+    KVIST_TRY(sweep.target, read_target(*target, base_directory));
+  }
+  if (!sweep.target.is_given() || node.get("deployment")) {
+    KVIST_TRY(sweep.deployment, read_deployment_or_path(node, base_directory));
+  }
   KVIST_TRY_VOID(check_one_model(node, sweep.deployment));
   if (const auto workload = node.get("workload")) {
     KVIST_TRY(sweep.workload, read_workload(*workload, base_directory));
@@ -242,27 +322,53 @@ Result<SweepSpec> read_sweep(const YamlNode& node, const std::string& base_direc
     KVIST_TRY(sweep.simulation, read_simulation(*simulation, sweep.deployment));
   }
   KVIST_TRY(sweep.modes, read_modes(node));
+  if (const auto arms = node.get("arms")) {
+    KVIST_TRY(sweep.arms, read_arms(*arms));
+  }
+  const CacheProof usual = sweep.target.is_given() ? CacheProof::kNonce : CacheProof::kRestart;
+  sweep.comparison.caches = usual;
+  if (const auto comparison = node.get("comparison")) {
+    KVIST_TRY(sweep.comparison, read_comparison(*comparison, usual));
+  }
+  KVIST_TRY_VOID(check_arms(node, sweep));
+  KVIST_TRY_VOID(check_comparison(node, sweep));
+  KVIST_TRY_VOID(check_texts(node, sweep));
   KVIST_TRY(sweep.levels, read_levels(node, sweep));
   KVIST_TRY_VOID(check_lengths(node, sweep));
   KVIST_TRY_VOID(check_between_levels(node, sweep));
   return sweep;
 }
 
+std::vector<ArmSpec> arms_of(const SweepSpec& sweep) {
+  if (!sweep.arms.empty()) return sweep.arms;
+  std::vector<ArmSpec> arms;
+  for (const RoutingMode mode : sweep.modes) arms.push_back({.arm = mode, .mode = mode});
+  return arms;
+}
+
 std::string to_yaml(const SweepSpec& sweep) {
   YamlWriter out(0);
   out.field("name", sweep.name);
+  write_target(out, sweep.target);
   out.begin_map("deployment").lines(to_yaml(sweep.deployment, out.indent())).end_map();
   out.begin_map("workload").lines(to_yaml(sweep.workload, out.indent())).end_map();
   out.begin_map("method").field("warmup", sweep.method.warmup).field("snapshots", sweep.method.snapshots);
   out.field("snapshot_interval", sweep.method.snapshot_interval).field("window", sweep.method.window);
   out.field("drain_timeout", sweep.method.drain_timeout).field("max_error_pct", sweep.method.max_error_pct);
   out.field("repetitions", sweep.method.repetitions);
-  out.field("between_levels", word_of(kBetweenLevelsWords, sweep.method.between_levels)).end_map();
+  out.field("between_levels", word_of(kBetweenLevelsWords, sweep.method.between_levels));
+  write_goodput(out, sweep.method.goodput);
+  out.end_map();
   write_simulation(out, sweep.simulation);
-  std::vector<std::string_view> modes;
-  modes.reserve(sweep.modes.size());
-  for (const RoutingMode mode : sweep.modes) modes.push_back(to_string(mode));
-  out.raw("modes", fmt::format("[{}]", fmt::join(modes, ", ")));
+  if (sweep.comparison != ComparisonSpec{}) write_comparison(out, sweep.comparison);
+  if (sweep.arms.empty()) {
+    std::vector<std::string_view> modes;
+    modes.reserve(sweep.modes.size());
+    for (const RoutingMode mode : sweep.modes) modes.push_back(to_string(mode));
+    out.raw("modes", fmt::format("[{}]", fmt::join(modes, ", ")));
+  } else {
+    write_arms(out, sweep.arms);
+  }
   out.raw("levels", fmt::format("[{}]", fmt::join(sweep.levels, ", ")));
   out.field("output_directory", sweep.output_directory);
   return out.take();

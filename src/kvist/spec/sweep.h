@@ -2,15 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
 #include "kvist/base/yaml.h"
+#include "kvist/spec/arm.h"
+#include "kvist/spec/comparison_spec.h"
 #include "kvist/spec/deployment.h"
 #include "kvist/spec/routing_mode.h"
 #include "kvist/spec/simulation_spec.h"
+#include "kvist/spec/target_spec.h"
 #include "kvist/spec/workload.h"
 
 namespace kvist::spec {
@@ -19,6 +23,16 @@ namespace kvist::spec {
 enum class BetweenLevels {
   kDrain,     ///< the load stops, what is in flight ends, the next level begins with other conversations
   kContinue,  ///< one load for all levels: after a level's last snapshot more conversations join those running
+};
+
+/// Limits that a turn has to keep to count as good; nothing: it may take any time.
+struct GoodputSpec {
+  std::optional<Duration> ttft = {};
+  std::optional<Duration> tpot = {};     ///< a turn of one token has none, and keeps it
+  std::optional<Duration> latency = {};  ///< from sending to the end of the answer
+
+  [[nodiscard]] bool is_given() const { return ttft || tpot || latency; }
+  bool operator==(const GoodputSpec&) const = default;
 };
 
 /// The published method: warm up, then `snapshots` snapshots one `snapshot_interval` apart (the first one interval
@@ -32,6 +46,7 @@ struct MethodSpec {
   double max_error_pct = 5;                            ///< a level above it is marked as excluded
   std::uint32_t repetitions = 1;                       ///< each level so often, each time with another seed
   BetweenLevels between_levels = BetweenLevels::kDrain;
+  GoodputSpec goodput = {};
 
   bool operator==(const MethodSpec&) const = default;
 };
@@ -41,7 +56,10 @@ struct SweepSpec {
   DeploymentSpec deployment;
   WorkloadSpec workload;
   MethodSpec method;
-  std::vector<RoutingMode> modes;  ///< the first is the baseline
+  std::vector<RoutingMode> modes;  ///< the first is the baseline; empty if `arms` are given
+  std::vector<ArmSpec> arms = {};  ///< what is compared, if that is more than modes; the first is the baseline
+  ComparisonSpec comparison = {};
+  TargetSpec target = {};  ///< is measured in place of the deployment
   /// Ascending: concurrent conversations; with open arrivals (spec::ArrivalSpec) conversation starts per minute.
   std::vector<std::uint32_t> levels;
   SimulationSpec simulation = {};  ///< `kvist simulate` only; a live sweep measures what these describe
@@ -49,6 +67,9 @@ struct SweepSpec {
 
   bool operator==(const SweepSpec&) const = default;
 };
+
+/// What a sweep compares: its arms, or an arm per mode.
+[[nodiscard]] std::vector<ArmSpec> arms_of(const SweepSpec& sweep);
 
 /// `deployment` is a mapping, or the path of a deployment file relative to the sweep file's folder `base_directory`.
 [[nodiscard]] Result<SweepSpec> read_sweep(const YamlNode& node, const std::string& base_directory);

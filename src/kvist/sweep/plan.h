@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "kvist/base/time.h"
-#include "kvist/spec/routing_mode.h"
+#include "kvist/spec/arm.h"
 #include "kvist/spec/sweep.h"
 
 namespace kvist::sweep {
 
-/// One concurrency level in one mode, once.
+/// One concurrency level of one arm, once.
 struct PlannedLevel {
-  spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
+  spec::Arm mode = spec::RoutingMode::kRoundRobin;
   std::uint32_t concurrency = 0;
   std::uint32_t repetition = 0;
   std::uint64_t seed = 0;
@@ -22,10 +22,10 @@ struct PlannedLevel {
   bool operator==(const PlannedLevel&) const = default;
 };
 
-/// One fresh deployment and the levels measured on it: all of them ascending, then all of them again for the next
-/// repetition, so that slow drifts affect all levels alike.
+/// Levels of one arm that are measured in succession: all of them ascending, then all of them again for the next
+/// repetition, so that slow drifts affect all levels alike. If arms alternate, one load alone.
 struct PlannedMode {
-  spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
+  spec::Arm mode = spec::RoutingMode::kRoundRobin;
   std::vector<PlannedLevel> levels;
 };
 
@@ -34,9 +34,11 @@ struct PlannedMode {
 [[nodiscard]] std::vector<std::span<const PlannedLevel>> loads_of(const PlannedMode& mode,
                                                                   const spec::SweepSpec& sweep);
 
-/// Modes in the order of the specification, each over all repetitions of all levels. The seed of a level follows from
-/// the run's seed, its concurrency and its repetition alone: every mode drives the same conversations, and each level
-/// and repetition has different ones. If the load continues from level to level, all have the seed of the lowest level.
+/// Arms in the order of the specification, each over all repetitions of all levels; or, if arms alternate, repetition
+/// by repetition and load by load every arm once, in the order that spec::ArmOrder says. The seed of a level follows
+/// from the run's seed, its concurrency and its repetition alone: every arm drives the same conversations, and each
+/// level and repetition has different ones. If the load continues from level to level, all have the seed of the lowest
+/// level.
 [[nodiscard]] std::vector<PlannedMode> make_plan(const spec::SweepSpec& sweep);
 
 /// The name of a level in progress lines and errors: "kv 24", or "kv 24 (2/5)" if it is measured more than once.

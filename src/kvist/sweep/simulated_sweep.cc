@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <mutex>
@@ -14,11 +15,13 @@
 #include "kvist/net/time_of_day.h"
 #include "kvist/results/store.h"
 #include "kvist/simulation/level.h"
+#include "kvist/sweep/arm_settings.h"
 #include "kvist/sweep/machine.h"
 #include "kvist/sweep/output_folder.h"
 #include "kvist/sweep/parallel.h"
 #include "kvist/sweep/plan.h"
 #include "kvist/sweep/resolve.h"
+#include "kvist/sweep/run_progress.h"
 #include "kvist/sweep/simulated_record.h"
 #include "kvist/workload/load_input.h"
 
@@ -66,14 +69,19 @@ class SimulatedSweep {
         resolved_(std::move(resolved)),
         options_(options),
         plan_(make_plan(sweep)),
-        loads_(loads_of(plan_, sweep)) {
+        arms_(spec::arms_of(sweep)),
+        loads_(loads_of(plan_, sweep)),
+        run_progress_(sweep) {
     for (const PlannedLoad& load : loads_) outcome_.sweep.levels_planned += load.levels.size();
   }
 
   Result<SimulatedSweepOutcome> run() {
     KVIST_TRY_VOID(prepare());
     const TimePoint begun = net::now();
-    for_each_index(loads_.size(), options_.threads, [this](std::size_t i) { simulate(loads_[i]); });
+    for (const std::vector<PlannedLoad>& round : rounds()) {
+      const std::vector<PlannedLoad> open = open_of(round);
+      for_each_index(open.size(), options_.threads, [&](std::size_t i) { simulate(open[i]); });
+    }
     outcome_.speed.wall_s = to_seconds(net::now() - begun);
     auto reported = report();
     if (!reported && !outcome_.sweep.failure) outcome_.sweep.failure = std::move(reported).error();
@@ -81,7 +89,42 @@ class SimulatedSweep {
   }
 
  private:
+  /// Loads that may be simulated at once: all, or with a rule that ends repetitions those of one repetition.
+  [[nodiscard]] std::vector<std::vector<PlannedLoad>> rounds() const {
+    if (!sweep_.comparison.stop_when) return {loads_};
+    std::vector<std::vector<PlannedLoad>> rounds(sweep_.method.repetitions);
+    for (const PlannedLoad& load : loads_) rounds[load.levels.front().repetition].push_back(load);
+    return rounds;
+  }
+
+  /// Those that are still to be simulated; of those that the rule has ended a line is printed.
+  [[nodiscard]] std::vector<PlannedLoad> open_of(const std::vector<PlannedLoad>& round) {
+    std::vector<PlannedLoad> open;
+    for (const PlannedLoad& load : round) {
+      if (run_progress_.is_open(load.levels, load.position)) {
+        open.push_back(load);
+      } else if (run_progress_.is_settled(load.levels)) {
+        outcome_.sweep.levels_planned -= load.levels.size();
+      }
+    }
+    return open;
+  }
+
+  Result<void> resume() {
+    KVIST_TRY(ResumedRun resumed, open_interrupted(options_.resume, true, results::Durability::kProcess));
+    outcome_.sweep.directory = options_.resume;
+    store_ = std::move(resumed.store);
+    run_ = resumed.run;
+    wall_s_before_ = resumed.head.wall_s;
+    KVIST_TRY_VOID(run_progress_.take_over(*store_, run_, plan_));
+    outcome_.sweep.levels_done = run_progress_.done();
+    options_.progress(fmt::format("simulate {}: {} of {} levels are there already; results in {}", sweep_.name,
+                                  outcome_.sweep.levels_done, outcome_.sweep.levels_planned, outcome_.sweep.directory));
+    return {};
+  }
+
   Result<void> prepare() {
+    if (!options_.resume.empty()) return resume();
     const std::string& parent = options_.output_directory.empty() ? sweep_.output_directory : options_.output_directory;
     KVIST_TRY(outcome_.sweep.directory, make_output_folder(parent, sweep_.name));
     const std::string path = (std::filesystem::path(outcome_.sweep.directory) / "results.sqlite").string();
@@ -114,11 +157,12 @@ class SimulatedSweep {
                                                                    std::vector<TurnCounts>& counts) {
     std::vector<std::int64_t> ids;
     std::vector<simulation::LevelPlan> levels;
+    const spec::RoutingMode mode = *std::ranges::find(arms_, load.levels.front().mode, &spec::ArmSpec::arm)->mode;
     for (std::size_t i = 0; i < load.levels.size(); ++i) {
       const PlannedLevel& level = load.levels[i];
       KVIST_TRY(const std::int64_t id, begin_level(load.position + i, level));
       ids.push_back(id);
-      levels.push_back({.mode = level.mode, .concurrency = level.concurrency, .seed = level.seed});
+      levels.push_back({.mode = mode, .concurrency = level.concurrency, .seed = level.seed});
     }
     const auto sink = [&](std::size_t level, std::vector<workload::TurnSample> turns) -> Result<void> {
       if (given_up_) return fail(ErrorCode::kCancelled, "another level failed");
@@ -127,16 +171,29 @@ class SimulatedSweep {
       const std::scoped_lock lock(mutex_);
       return store_->add_turns(ids[level], turns);
     };
-    KVIST_TRY(auto source, workload::make_turn_source(sweep_.workload, resolved_.input, levels.front().concurrency,
+    workload::LoadInput input = resolved_.input;
+    input.texts = arm_texts(sweep_, load.levels.front(), 0);
+    KVIST_TRY(auto source, workload::make_turn_source(sweep_.workload, input, levels.front().concurrency,
                                                       levels.front().seed, TimePoint{}));
+    spec::SweepSpec with_seed = resolved_.spec;
+    with_seed.deployment.gateway.seed = gateway_seed(sweep_, load.levels.front().mode, levels.front().seed);
     KVIST_TRY(std::vector<simulation::LevelOutcome> outcomes,
-              simulation::simulate_levels(resolved_.spec, levels, sink, std::move(source)));
+              simulation::simulate_levels(with_seed, levels, sink, std::move(source)));
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
       const results::LevelRecord record = record_of(resolved_.spec, load.levels[i], outcomes[i]);
       const std::scoped_lock lock(mutex_);
       KVIST_TRY_VOID(store_->finish_level(ids[i], record));
+      KVIST_TRY_VOID(note_progress(load.position + i, ids[i]));
     }
     return outcomes;
+  }
+
+  /// Requires: the lock.
+  Result<void> note_progress(std::size_t position, std::int64_t id) {
+    if (!sweep_.comparison.stop_when) return {};
+    KVIST_TRY(const results::LevelRecord level, store_->load_level(id, {.timelines = false}));
+    run_progress_.add(position, level);
+    return {};
   }
 
   Result<std::int64_t> begin_level(std::size_t position, const PlannedLevel& level) {
@@ -174,7 +231,7 @@ class SimulatedSweep {
   }
 
   Result<void> report() {
-    KVIST_TRY_VOID(store_->finish_run(run_, net::utc_now(), outcome_.speed.wall_s));
+    KVIST_TRY_VOID(store_->finish_run(run_, net::utc_now(), wall_s_before_ + outcome_.speed.wall_s));
     if (outcome_.sweep.levels_done == 0) return {};
     return report_outcome(*store_, run_, sweep_, outcome_.sweep);
   }
@@ -183,11 +240,14 @@ class SimulatedSweep {
   const ResolvedSweep resolved_;  // with the settings of the profiles, which is simulated
   const SimulatedSweepOptions& options_;
   const std::vector<PlannedMode> plan_;
+  const std::vector<spec::ArmSpec> arms_;
   const std::vector<PlannedLoad> loads_;  // refers to plan_
+  double wall_s_before_ = 0;              // of an interrupted sweep
   std::int64_t run_ = 0;
   std::atomic<bool> given_up_ = false;  // a level failed, so the others end at their next batch of turns
   std::mutex mutex_;                    // guards what follows
   std::unique_ptr<results::Store> store_;
+  RunProgress run_progress_;
   std::size_t failed_at_ = 0;
   SimulatedSweepOutcome outcome_;
 };
@@ -195,6 +255,11 @@ class SimulatedSweep {
 }  // namespace
 
 Result<SimulatedSweepOutcome> simulate_sweep(const spec::SweepSpec& sweep, const SimulatedSweepOptions& options) {
+  if (sweep.target.is_given()) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("the sweep measures {}: a running target cannot be simulated; describe it as a deployment",
+                            sweep.target.url));
+  }
   KVIST_TRY(ResolvedSweep resolved, resolve(sweep));
   for (const spec::WorkerSpec& worker : resolved.spec.deployment.workers) {
     if (!worker.cpu) continue;

@@ -16,7 +16,8 @@ struct SimulatedSweepOptions {
   std::string output_directory;  ///< parent of the results' folder; empty: the specification's
   unsigned threads = 0;          ///< levels at once; 0: one per core
   Progress progress;
-  std::stop_token stop;  ///< ends the sweep cleanly; finished levels are kept and reported
+  std::stop_token stop;     ///< ends the sweep cleanly; finished levels are kept and reported
+  std::string resume = {};  ///< folder of a sweep that was interrupted, which is gone on with; empty: a new one
 };
 
 /// The amount and cost of a simulation.

@@ -14,17 +14,12 @@
 namespace kvist::sweep {
 namespace {
 
-constexpr Duration kStartTimeout = std::chrono::seconds(60);
-constexpr Duration kReadyTimeout = std::chrono::seconds(120);  // a first token of a slow model may take a while
-
-loadgen::ServiceOptions load_options(const ResolvedSweep& resolved, const deploy::Addresses& addresses) {
-  loadgen::ServiceOptions options;
-  options.target_url = addresses.gateway.url;
-  options.model = addresses.models.front();
-  options.workload = resolved.spec.workload;
-  options.input = resolved.input;
-  options.window = resolved.spec.method.window;
-  return options;
+/// A directory for the logs of one deployment: of an arm, or of one of its measurements.
+std::string log_name(const spec::SweepSpec& sweep, const PlannedMode& stretch) {
+  const std::string name(spec::to_string(stretch.mode));
+  if (!sweep.comparison.alternates()) return name;
+  const PlannedLevel& first = stretch.levels.front();
+  return fmt::format("{}-{}-{}", name, first.concurrency, first.repetition + 1);
 }
 
 /// If no turn of a level succeeded, the next levels would fail too.
@@ -42,21 +37,24 @@ Result<void> check_any_success(const results::LevelRecord& level) {
 }  // namespace
 
 SweepRunner::SweepRunner(spec::SweepSpec sweep, SweepOptions options)
-    : sweep_(std::move(sweep)), options_(std::move(options)), plan_(make_plan(sweep_)) {
+    : sweep_(std::move(sweep)),
+      options_(std::move(options)),
+      plan_(make_plan(sweep_)),
+      run_progress_(sweep_),
+      live_(sweep_, {.make_deployer = options_.make_deployer, .progress = options_.progress, .stop = options_.stop}) {
   for (const PlannedMode& mode : plan_) outcome_.levels_planned += mode.levels.size();
 }
 
 Result<SweepOutcome> SweepRunner::run() {
-  KVIST_TRY(resolved_, resolve(sweep_));
+  KVIST_TRY_VOID(live_.prepare());
   KVIST_TRY_VOID(prepare());
   options_.progress(fmt::format("sweep {}: {}, {:.0f} s of measuring; results in {}", sweep_.name,
                                 describe_size(sweep_), to_seconds(measuring_time(sweep_)), outcome_.directory));
-  for (const PlannedMode& mode : plan_) {
-    auto done = run_mode(mode);
-    if (done) continue;
-    outcome_.failure = std::move(done).error();
-    break;
+  if (outcome_.levels_done > 0) {
+    options_.progress(fmt::format("{} of {} levels are there already", outcome_.levels_done, outcome_.levels_planned));
   }
+  auto done = run_all();
+  if (!done) outcome_.failure = std::move(done).error();
   auto reported = report();
   if (!reported && !outcome_.failure) outcome_.failure = std::move(reported).error();
   return std::move(outcome_);
@@ -64,7 +62,16 @@ Result<SweepOutcome> SweepRunner::run() {
 
 Result<void> SweepRunner::prepare() {
   begun_ = net::now();
-  for (const spec::RoutingMode mode : sweep_.modes) KVIST_TRY_VOID(spec::require_live(mode));
+  if (!options_.resume.empty()) {
+    KVIST_TRY(ResumedRun resumed, open_interrupted(options_.resume, false, results::Durability::kFull));
+    outcome_.directory = options_.resume;
+    store_ = std::move(resumed.store);
+    run_ = resumed.run;
+    wall_s_before_ = resumed.head.wall_s;
+    KVIST_TRY_VOID(run_progress_.take_over(*store_, run_, plan_));
+    outcome_.levels_done = run_progress_.done();
+    return {};
+  }
   KVIST_TRY(outcome_.directory, make_output_folder(sweep_.output_directory, sweep_.name));
   const std::filesystem::path directory(outcome_.directory);
   KVIST_TRY(store_, results::Store::open((directory / "results.sqlite").string()));
@@ -72,58 +79,63 @@ Result<void> SweepRunner::prepare() {
   return {};
 }
 
-Result<void> SweepRunner::run_mode(const PlannedMode& mode) {
-  const std::string name(spec::to_string(mode.mode));
-  spec::DeploymentSpec deployment = resolved_.spec.deployment;
-  deployment.gateway.mode = mode.mode;
-  // As in a simulation: what the fleet does with the whole load is what is to be measured.
-  if (!deployment.gateway.admission.enabled) deployment.gateway.admission.enabled = false;
-  options_.progress(fmt::format("{}: starting a gateway and {} workers", name, deployment.workers.size()));
-  const std::string logs = (std::filesystem::path(outcome_.directory) / "logs" / name).string();
-  const std::unique_ptr<deploy::Deployer> deployer = options_.make_deployer(logs);
-  const TimePoint begun = net::now();
-  KVIST_TRY_VOID(deployer->apply(deployment, deploy::Until::after(kStartTimeout, options_.stop)));
-  KVIST_TRY_VOID(deployer->await_ready(deploy::Until::after(kReadyTimeout, options_.stop)));
-  // The gateway was started in this mode; the query verifies it.
-  KVIST_TRY_VOID(deployer->set_routing_mode(mode.mode));
-  options_.progress(fmt::format("{}: ready after {:.1f} s", name, to_seconds(net::now() - begun)));
-  auto done = run_levels(mode, *deployer);
-  deployer->stop();
+Result<void> SweepRunner::run_all() {
+  std::size_t position = 0;
+  Result<void> done;
+  for (const PlannedMode& stretch : plan_) {
+    done = run_stretch(stretch, position);
+    if (!done) break;
+    position += stretch.levels.size();
+  }
+  live_.stop();
   return done;
 }
 
-Result<void> SweepRunner::run_levels(const PlannedMode& mode, deploy::Deployer& deployer) {
-  KVIST_TRY(const auto load, LoadGenerator::create(load_options(resolved_, deployer.addresses())));
-  LevelRunner runner(deployer, *load, sweep_.method, options_.progress, options_.stop);
-  const KeepLevel keep_level = [this](results::LevelRecord& record) -> Result<void> {
-    KVIST_TRY_VOID(keep(record));
-    return check_any_success(record);
-  };
-  for (const std::span<const PlannedLevel> levels : loads_of(mode, sweep_)) {
-    KVIST_TRY_VOID(runner.run(levels, keep_level));
+Result<void> SweepRunner::run_stretch(const PlannedMode& stretch, std::size_t position) {
+  const std::string logs = (std::filesystem::path(outcome_.directory) / "logs" / log_name(sweep_, stretch)).string();
+  for (const std::span<const PlannedLevel> load : loads_of(stretch, sweep_)) {
+    if (run_progress_.is_open(load, position)) {
+      KVIST_TRY_VOID(live_.begin(stretch.mode, logs));
+      KVIST_TRY_VOID(run_load(load, position));
+    } else if (run_progress_.is_settled(load)) {
+      outcome_.levels_planned -= load.size();
+      options_.progress(fmt::format("{}: not measured again: the gain is known within +-{:.3g}",
+                                    describe(load.front(), sweep_.method.repetitions),
+                                    run_progress_.watch()->half_width(load.front().concurrency).value_or(0)));
+    }
+    position += load.size();
   }
+  live_.end();
   return {};
+}
+
+Result<void> SweepRunner::run_load(std::span<const PlannedLevel> levels, std::size_t position) {
+  return live_.run(levels, [&](results::LevelRecord& record) -> Result<void> {
+    KVIST_TRY_VOID(keep(record, position++));
+    return check_any_success(record);
+  });
 }
 
 void SweepRunner::hold_against_calibration(results::LevelRecord& record) const {
   if (!options_.calibration) return;
   loadgen::DrivenLoad load = driven_load(record.turns, record.measure_from, record.measure_to);
-  const spec::WorkloadSpec& workload = resolved_.spec.workload;
+  const spec::WorkloadSpec& workload = live_.resolved().spec.workload;
   const bool closed =
       workload.trace.file.empty() ? !workload.arrivals.is_open() : workload.trace.loop == spec::TraceLoop::kClosed;
   if (closed) load.streams = record.concurrency;
   if (auto beyond = loadgen::beyond_limit(*options_.calibration, load)) record.remarks.push_back(*std::move(beyond));
 }
 
-Result<void> SweepRunner::keep(results::LevelRecord& record) {
+Result<void> SweepRunner::keep(results::LevelRecord& record, std::size_t position) {
   hold_against_calibration(record);
-  KVIST_TRY_VOID(store_->add_level(run_, record));
+  KVIST_TRY_VOID(store_->add_level(run_, record, static_cast<std::int64_t>(position)));
+  run_progress_.add(position, record);
   ++outcome_.levels_done;
   return {};
 }
 
 Result<void> SweepRunner::report() {
-  KVIST_TRY_VOID(store_->finish_run(run_, net::utc_now(), to_seconds(net::now() - begun_)));
+  KVIST_TRY_VOID(store_->finish_run(run_, net::utc_now(), wall_s_before_ + to_seconds(net::now() - begun_)));
   if (outcome_.levels_done == 0) return {};
   return report_outcome(*store_, run_, sweep_, outcome_);
 }

@@ -1,36 +1,37 @@
 // A whole sweep, live: deployments, levels, results, report.
 #pragma once
 
-#include <functional>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 
 #include "kvist/base/error.h"
-#include "kvist/deploy/deployer.h"
 #include "kvist/loadgen/calibration.h"
 #include "kvist/results/records.h"
 #include "kvist/results/store.h"
 #include "kvist/spec/sweep.h"
 #include "kvist/sweep/level_runner.h"
+#include "kvist/sweep/live_levels.h"
 #include "kvist/sweep/plan.h"
-#include "kvist/sweep/resolve.h"
+#include "kvist/sweep/run_progress.h"
 #include "kvist/sweep/sweep_outcome.h"
 
 namespace kvist::sweep {
-
-/// Makes the deployer of one mode, whose files go into `run_directory`.
-using DeployerFactory = std::function<std::unique_ptr<deploy::Deployer>(const std::string& run_directory)>;
 
 struct SweepOptions {
   DeployerFactory make_deployer;
   Progress progress;
   std::stop_token stop;  ///< ends the sweep cleanly; finished levels are kept and reported
   std::optional<loadgen::Calibration> calibration = {};  ///< levels beyond it get a remark
+  std::string resume = {};  ///< folder of a sweep that was interrupted, which is gone on with; empty: a new one
 };
 
-/// Runs the plan once. Each mode has a new deployment, and each level is stored as soon as it is measured. Blocks.
+/// Runs the plan once: what it has of the plan already, if it goes on with an interrupted sweep, is not measured again.
+/// Arms have deployments as spec::CacheProof says, and each level is stored as soon as it is measured. Blocks.
 /// Deployments are killed when the thread that calls run() ends.
 class SweepRunner {
  public:
@@ -42,20 +43,24 @@ class SweepRunner {
 
  private:
   [[nodiscard]] Result<void> prepare();
-  [[nodiscard]] Result<void> run_mode(const PlannedMode& mode);
-  [[nodiscard]] Result<void> run_levels(const PlannedMode& mode, deploy::Deployer& deployer);
-  [[nodiscard]] Result<void> keep(results::LevelRecord& record);
+  [[nodiscard]] Result<void> run_all();
+  /// The levels of an arm that are still to be measured; the first is at `position` of the plan.
+  [[nodiscard]] Result<void> run_stretch(const PlannedMode& stretch, std::size_t position);
+  [[nodiscard]] Result<void> run_load(std::span<const PlannedLevel> levels, std::size_t position);
+  [[nodiscard]] Result<void> keep(results::LevelRecord& record, std::size_t position);
   /// A remark, if the level is beyond what the client was calibrated for.
   void hold_against_calibration(results::LevelRecord& record) const;
   [[nodiscard]] Result<void> report();
 
   const spec::SweepSpec sweep_;  // as written by the user, which is stored and reported
-  ResolvedSweep resolved_;       // with the settings of the profiles, which is started
   const SweepOptions options_;
   const std::vector<PlannedMode> plan_;
+  RunProgress run_progress_;
+  LiveLevels live_;
   std::unique_ptr<results::Store> store_;
   std::int64_t run_ = 0;
   TimePoint begun_;
+  double wall_s_before_ = 0;  // of an interrupted sweep
   SweepOutcome outcome_;
 };
 

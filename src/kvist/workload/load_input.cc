@@ -83,7 +83,9 @@ Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& s
   KVIST_TRY_VOID(check_load(spec, input));
   if (concurrency == 0) return fail(ErrorCode::kInvalidArgument, "concurrency is 0; want at least 1");
   if (spec.trace.file.empty()) {
-    return std::make_unique<LoadDriver>(spec, concurrency, seed, start, std::move(texts), input.think_time);
+    auto driver = std::make_unique<LoadDriver>(spec, concurrency, seed, start, std::move(texts), input.think_time);
+    if (!input.texts.change_anything()) return driver;
+    return std::make_unique<ArmTextsSource>(std::move(driver), input.texts, seed);
   }
   if (input.trace) {
     const TraceSource::Options options{.loop = spec.trace.loop,

@@ -11,6 +11,7 @@
 #include "kvist/base/time.h"
 #include "kvist/spec/workload.h"
 #include "kvist/text/token_prose.h"
+#include "kvist/workload/arm_texts.h"
 #include "kvist/workload/dataset.h"
 #include "kvist/workload/mix.h"
 #include "kvist/workload/recorded_level.h"
@@ -29,6 +30,7 @@ struct LoadInput {
   std::shared_ptr<const std::vector<WorkloadPart>> mix = nullptr;    ///< in place of the workload's own conversations
   std::shared_ptr<const text::TokenProse> tokens = nullptr;          ///< lengths are in its tokens; null: in bytes
   ThinkTime think_time = {};  ///< of conversations: before each turn but the first
+  ArmTexts texts = {};        ///< of conversations: what a comparison changes in them
 };
 
 /// Refuses a load that cannot be driven: check_workload(), or a trace that was not loaded.

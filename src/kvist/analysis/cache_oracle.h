@@ -1,0 +1,61 @@
+// The most that caches could have saved, whatever routed the requests.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kvist/base/time.h"
+
+namespace kvist::analysis {
+
+/// A run of whole blocks of a prompt. What comes before it is part of its key: equal keys are equal contents after
+/// equal beginnings.
+struct Extent {
+  std::uint64_t key = 0;
+  std::uint32_t blocks = 0;
+};
+
+/// One request, as a prefix cache sees it.
+struct OracleRequest {
+  TimePoint sent;
+  TimePoint answered;          ///< its first token: nothing that was sent later can have helped it; never: its end
+  std::size_t worker = 0;      ///< that had it
+  std::vector<Extent> prompt;  ///< from its beginning, without the block of its last token, which is computed always
+  std::vector<Extent> leaves;  ///< what it leaves beyond these: the rest of the prompt, and its answer
+};
+
+/// Per request, in the order of their sending, the most blocks that a cache without end, common to all workers, could
+/// have had of its prompt: those of everything that was sent before.
+[[nodiscard]] std::vector<std::uint64_t> endless_reuse(std::span<const OracleRequest> requests);
+
+/// Per request the most blocks that could have been found in a cache that was empty at first: of each the blocks that
+/// others left which were sent before its answer began. Unlike the above this bounds each request, whatever overtook
+/// whatever, not their sum: of two that were sent at once each may have found the other's.
+[[nodiscard]] std::vector<std::uint64_t> findable(std::span<const OracleRequest> requests);
+
+/// The most blocks that one cache of `capacity` blocks could have reused over all requests: it knows the future, and
+/// keeps what is needed soonest (Belady's MIN, with the right to keep nothing). The blocks that running requests need
+/// for themselves are not taken from it.
+[[nodiscard]] std::uint64_t bounded_reuse(std::span<const OracleRequest> requests, std::uint64_t capacity);
+
+/// Tokens that could have been reused, of one level.
+struct CacheBounds {
+  std::uint32_t block_size = 0;
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t endless = 0;         ///< by a common cache without end
+  std::uint64_t routed_endless = 0;  ///< by a cache without end per worker, with the requests where they went
+  std::uint64_t fleet = 0;           ///< by one cache as large as all workers' together; 0: their size is not known
+  std::uint64_t routed = 0;  ///< by caches as large as the workers' are, with the requests where they went; as before
+  bool sizes_known = false;
+
+  bool operator==(const CacheBounds&) const = default;
+};
+
+/// `worker_blocks` are the sizes of the workers' caches; empty: not known. Requires: each request's worker is one of
+/// them, if they are known.
+[[nodiscard]] CacheBounds cache_bounds(std::span<const OracleRequest> requests, std::uint32_t block_size,
+                                       std::span<const std::uint64_t> worker_blocks);
+
+}  // namespace kvist::analysis

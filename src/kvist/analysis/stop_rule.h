@@ -1,0 +1,44 @@
+// When a level has been repeated often enough.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "kvist/results/records.h"
+#include "kvist/spec/arm.h"
+#include "kvist/spec/comparison_spec.h"
+#include "kvist/spec/sweep.h"
+
+namespace kvist::analysis {
+
+/// The figure of the rule's metric in one measurement; nothing if it is not known, or if the level has too many errors.
+[[nodiscard]] std::optional<double> stop_figure(const spec::StopRule& rule, const results::LevelRecord& level,
+                                                const spec::MethodSpec& method);
+
+/// Watches the intervals of the gains as repetitions come in. Only rounds that every arm has count, and at least three
+/// of them; a figure that is not known in one of them is never narrow. The rule looks at the interval's width, not at
+/// where it lies, so that stopping does not make a gain out of chance. Threads: one.
+class StopWatch {
+ public:
+  /// The first arm is the baseline.
+  StopWatch(spec::StopRule rule, std::vector<spec::Arm> arms) : rule_(std::move(rule)), arms_(std::move(arms)) {}
+
+  void add(const spec::Arm& arm, std::uint32_t concurrency, std::uint32_t repetition, std::optional<double> figure);
+  /// Half of the widest interval among the arms' gains, in the rule's unit; nothing: not known.
+  [[nodiscard]] std::optional<double> half_width(std::uint32_t concurrency) const;
+  [[nodiscard]] bool is_narrow(std::uint32_t concurrency) const;
+  /// Rounds that every arm has.
+  [[nodiscard]] std::size_t rounds(std::uint32_t concurrency) const;
+
+ private:
+  /// By repetition, then by the arm's place; an arm that has not been measured is not there.
+  using Rounds = std::map<std::uint32_t, std::map<std::size_t, std::optional<double>>>;
+
+  spec::StopRule rule_;
+  std::vector<spec::Arm> arms_;
+  std::map<std::uint32_t, Rounds> levels_;
+};
+
+}  // namespace kvist::analysis
