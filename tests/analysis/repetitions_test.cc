@@ -102,7 +102,8 @@ TEST(Repetitions, TheReportShowsMeanSpreadAndBand) {
   EXPECT_THAT(markdown, HasSubstr("| 40 | KV | 3/3 | 145ms ± 0.00ms (145ms to 145ms) |"));  // the same turns thrice
   const std::string html = report::render_html(repeated_run(), repeated_sweep());
   EXPECT_THAT(html, HasSubstr("<path class=\"band b1\""));
-  EXPECT_THAT(html, HasSubstr("KV cache-aware p50, concurrency 40: 145.00 ms (95 % interval 145.00 to 145.00), mean of 3"));
+  EXPECT_THAT(html,
+              HasSubstr("KV cache-aware p50, concurrency 40: 145.00 ms (95 % interval 145.00 to 145.00), mean of 3"));
   simdjson::dom::parser parser;
   const std::string json = report::render_json(repeated_run(), repeated_sweep());
   const simdjson::dom::element root = parser.parse(json);

@@ -37,6 +37,7 @@ void store_run(const fs::path& folder, results::RunRecord run) {
   fs::create_directories(folder);
   spec::SweepSpec sweep = sample_sweep();
   sweep.deployment.workers[1].name = "worker-1";
+  for (spec::WorkerSpec& worker : sweep.deployment.workers) worker.block_size = 32;  // a file has to have one
   run.spec_yaml = spec::to_yaml(sweep);
   auto store = results::Store::open((folder / "results.sqlite").string());
   ASSERT_TRUE(store.has_value()) << store.error().message;

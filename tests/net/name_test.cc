@@ -171,7 +171,8 @@ TEST(NameResolver, LetsAnAskerGoOnlyOnTheLoop) {
     holders.push_back(held.use_count());
     changed.notify_all();
   });
-  // By an initialiser, as a copy of a const is const itself: it would be copied, not moved, out of this thread's lambda.
+  // By an initialiser, as a copy of a const is const itself: it would be copied, not moved, out of this thread's
+  // lambda.
   resolver.resolve("localhost", 1, [asker = held](const Result<std::vector<Endpoint>>&) {});
   std::unique_lock lock(mutex);
   changed.wait(lock, [&] { return !posted.empty(); });

@@ -82,9 +82,8 @@ TEST_F(StoreMigrationTest, AFileOfSchema2GetsATableOfSteps) {
     expect_the_kv_level(run->levels[1]);
     EXPECT_EQ(run->levels[1].workers[0].steps, std::nullopt) << "nobody counted them";
   }
-  tamper(path(),
-         "DROP TABLE engine_steps;" + std::string(kDropTablesOfSchema4) +
-             "ALTER TABLE remarks ADD COLUMN author TEXT; PRAGMA user_version = 2");
+  tamper(path(), "DROP TABLE engine_steps;" + std::string(kDropTablesOfSchema4) +
+                     "ALTER TABLE remarks ADD COLUMN author TEXT; PRAGMA user_version = 2");
   EXPECT_THAT(Store::open(path()).error().message, HasSubstr("remarks is not as kvist creates it"));
 }
 

@@ -28,7 +28,8 @@ TEST(Errors, HaveTheirStatusAndNameTheCause) {
   expect("/v1/chat/completions", chat_body("x", R"("logit_bias":{"5":1})"), 422, R"("param":"logit_bias")");
   expect("/v1/chat/completions", chat_body("x", R"("max_tokens":5,"min_tokens":6)"), 400,
          "min_tokens: expected at most max_tokens, which is 5, got 6");
-  expect("/v1/chat/completions", chat_body(std::string(2'100, 'x')), 400, "This model's maximum context length is 2048 tokens");
+  expect("/v1/chat/completions", chat_body(std::string(2'100, 'x')), 400,
+         "This model's maximum context length is 2048 tokens");
   expect("/v1/completions", completion_body(R"("")"), 400, "prompt: is empty");
   expect("/v1/completions", completion_body(R"(["a",""])"), 400, "prompt[1]: is empty");
   expect("/v1/completions", completion_body("[97,999999]"), 400, "prompt[1]: token 999999 is outside the vocabulary");

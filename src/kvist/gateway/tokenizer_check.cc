@@ -19,7 +19,8 @@ constexpr std::string_view kComponent = "fleet";
 // are taken for the same.
 constexpr std::string_view kText =
     "The tide's at 6:45 — 12345 kg, 3.14!  Héllo wörld, Привет мир, 你好世界, こんにちは, 안녕하세요, "
-    "שלום, مرحبا, नमस्ते, สวัสดี 👩‍👩‍👧‍👦🌊\n\n\tif (x != 0) { return \"a\\n\"; } "
+    "שלום, مرحبا, नमस्ते, สวัสดี 👩‍👩‍👧‍👦🌊\n\n\tif (x != 0) { return \"a\\n\"; "
+    "} "
     " "
     " "
     "// "

@@ -24,10 +24,10 @@ namespace kvist::routing {
 /// prefill is what every request waits for, so a cached prefix is worth its prefill to each of them and to those that
 /// come until the queues are empty. While F is zero, a cached prefix is worth what it saves the request itself.
 ///
-/// A prompt displaces cached prefixes where the worker's memory is full of such as are used again and again, and of what
-/// is in flight: prompts of which nothing was known, and answers so far. They will
-/// have to be computed anew, so that their prefill counts like the request's own (ReusedPrefixes). Without this term
-/// too many long conversations stay at one worker: each return evicts another one's cache.
+/// A prompt displaces cached prefixes where the worker's memory is full of such as are used again and again, and of
+/// what is in flight: prompts of which nothing was known, and answers so far. They will have to be computed anew, so
+/// that their prefill counts like the request's own (ReusedPrefixes). Without this term too many long conversations
+/// stay at one worker: each return evicts another one's cache.
 ///
 /// A long prompt occupies its worker, and those who come for the worker's cache in the meantime wait or lose what the
 /// cache would have saved them (ReturningRequests). With this term long prompts gather on the workers that are least

@@ -352,8 +352,8 @@ void RollForward::foresee_decodes(const Prompt& prompt, std::uint64_t next_step)
 void RollForward::end_step(Step& step) {
   for (const Chunk& chunk : step.chunks) {
     Prompt& prompt = prompts_[chunk.prompt];
-    const auto complete =
-        static_cast<std::uint32_t>(std::min<std::size_t>(chunk.computed / options_.block_size, prompt.block_hashes.size()));
+    const auto complete = static_cast<std::uint32_t>(
+        std::min<std::size_t>(chunk.computed / options_.block_size, prompt.block_hashes.size()));
     if (complete > prompt.blocks) {
       prompt.blocks = complete;
       ++commits_;
@@ -408,7 +408,9 @@ void RollForward::find_cached(Prompt& prompt) {
   for (const std::uint32_t index : uncommitted_) {
     const Prompt& other = prompts_[index];
     const std::size_t next = prompt.blocks;
-    if (other.blocks <= next || next >= prompt.block_hashes.size() || other.block_hashes[next] != prompt.block_hashes[next]) continue;
+    if (other.blocks <= next || next >= prompt.block_hashes.size() ||
+        other.block_hashes[next] != prompt.block_hashes[next])
+      continue;
     prompt.blocks = std::min(other.blocks, common_blocks(other.block_hashes, prompt.block_hashes, next));
   }
 }
@@ -420,10 +422,12 @@ std::uint32_t RollForward::usable(const Prompt& prompt) const {
 
 bool RollForward::is_being_computed(const Prompt& prompt) const {
   const std::size_t next = prompt.blocks;
-  if (next >= std::min<std::size_t>(prompt.block_hashes.size(), (prompt.tokens - 1) / options_.block_size)) return false;
+  if (next >= std::min<std::size_t>(prompt.block_hashes.size(), (prompt.tokens - 1) / options_.block_size))
+    return false;
   return std::ranges::any_of(uncommitted_, [&](std::uint32_t index) {
     const Prompt& other = prompts_[index];
-    return next >= other.blocks && next < other.block_hashes.size() && other.block_hashes[next] == prompt.block_hashes[next];
+    return next >= other.blocks && next < other.block_hashes.size() &&
+           other.block_hashes[next] == prompt.block_hashes[next];
   });
 }
 

@@ -94,7 +94,8 @@ class RollForward {
   void start(const DriverView& view, std::span<const Incoming> incoming);
   void add_running(const CoreView& view, const StepPlan* newest, std::uint64_t next_step);
   void add_steps(const DriverView& view);
-  [[nodiscard]] Prompt prompt_of(const Request& request, std::uint32_t tokens, std::span<const kv::BlockHash> block_hashes);
+  [[nodiscard]] Prompt prompt_of(const Request& request, std::uint32_t tokens,
+                                 std::span<const kv::BlockHash> block_hashes);
   [[nodiscard]] std::span<const kv::BlockHash> hashes_of(const Request& request);
   void submit(const Incoming& incoming, bool is_asked);
   void take_in(TimePoint until);

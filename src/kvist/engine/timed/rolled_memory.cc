@@ -36,7 +36,8 @@ std::uint32_t RolledMemory::hold(const SequenceView& running) {
 }
 
 void RolledMemory::match(const Demand& demand) {
-  pool_->find_prefix(demand.block_hashes.first(std::min<std::size_t>(demand.cached, demand.block_hashes.size())), match_);
+  pool_->find_prefix(demand.block_hashes.first(std::min<std::size_t>(demand.cached, demand.block_hashes.size())),
+                     match_);
 }
 
 bool RolledMemory::admits(const Demand& demand) {

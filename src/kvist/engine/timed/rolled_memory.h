@@ -19,9 +19,9 @@ class RolledMemory {
  public:
   /// What a request takes at admission.
   struct Demand {
-    std::uint32_t total = 0;                    ///< blocks that it can ever need
-    std::uint32_t cached = 0;                   ///< leading blocks that it finds cached
-    std::uint32_t first_step = 0;               ///< blocks of its first step beyond those
+    std::uint32_t total = 0;                           ///< blocks that it can ever need
+    std::uint32_t cached = 0;                          ///< leading blocks that it finds cached
+    std::uint32_t first_step = 0;                      ///< blocks of its first step beyond those
     std::span<const kv::BlockHash> block_hashes = {};  ///< of its prompt
   };
 
