@@ -120,6 +120,10 @@ void ServerConnection::on_read(std::string_view bytes) {
     case State::kFlushing:
       waiting_.append(bytes);
       break;
+    case State::kUpgraded:
+      give_to_exchange(bytes);
+      if (closed()) return;
+      break;
     case State::kLingering:
       lingered_bytes_ += bytes.size();
       if (lingered_bytes_ > kMaxLingerBytes) return drop();
@@ -157,7 +161,23 @@ void ServerConnection::process(std::string_view input) {
     }
   }
   processing_ = false;
+  if (!closed() && state_ == State::kUpgraded) return give_to_exchange(input);
   if (!closed() && state_ != State::kLingering) waiting_.assign(input);
+}
+
+void ServerConnection::upgraded() {
+  state_ = State::kUpgraded;
+  body_share_.clear();
+  if (processing_) return;  // what came with the request follows it
+  // From the loop, because the answer may have been given deep inside the service.
+  loop().post([self = std::static_pointer_cast<ServerConnection>(shared_from_this())] {
+    if (!self->closed() && self->state_ == State::kUpgraded) self->give_to_exchange(std::exchange(self->waiting_, {}));
+    if (!self->closed()) self->start_read();
+  });
+}
+
+void ServerConnection::give_to_exchange(std::string_view bytes) {
+  if (exchange_ != nullptr && !bytes.empty()) exchange_->received(bytes);
 }
 
 bool ServerConnection::take_head(std::string_view& input) {
@@ -372,7 +392,7 @@ void ServerConnection::on_blocked() {
 
 void ServerConnection::on_sent() {
   if (unsent() == 0) held_until_sent_.clear();
-  if (state_ == State::kAnswering || state_ == State::kFlushing) {
+  if (state_ == State::kAnswering || state_ == State::kFlushing || state_ == State::kUpgraded) {
     if (unsent() == 0) {
       reader_.end();
     } else {

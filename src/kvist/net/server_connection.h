@@ -55,6 +55,8 @@ class ServerConnection final : public TcpConnection {
   /// Whether the connection is closed after this answer, which its head has to announce.
   [[nodiscard]] bool ends_after_answer() const;
   void end_after_answer() { ends_after_answer_ = true; }
+  /// The exchange has switched to another protocol: what comes goes to it.
+  void upgraded();
   void forget_exchange() { exchange_ = nullptr; }
   [[nodiscard]] bool http11() const { return http11_; }
   [[nodiscard]] bool answers_head_request() const { return head_request_; }
@@ -68,6 +70,7 @@ class ServerConnection final : public TcpConnection {
     kBody,       // reading a body
     kDecoding,   // another thread decompresses the body
     kAnswering,  // the handler has the request
+    kUpgraded,   // the connection is the exchange's, which speaks another protocol
     kFlushing,   // the answer is complete, but not all sent
     kLingering,  // everything is sent and the sending side is closed; reading continues so that the client gets the
                  // answer before a reset
@@ -83,6 +86,7 @@ class ServerConnection final : public TcpConnection {
 
   void process(std::string_view input);
   void process_waiting();
+  void give_to_exchange(std::string_view bytes);
   [[nodiscard]] bool take_head(std::string_view& input);
   [[nodiscard]] bool take_body(std::string_view& input);
   void begin_body(const RequestHead& head, bool body_has_begun);

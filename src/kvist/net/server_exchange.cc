@@ -103,10 +103,30 @@ void ServerExchange::begin_stream(int status, Headers headers) {
   send({answer_head});
 }
 
+void ServerExchange::upgrade(const Headers& headers, std::function<void(std::string_view)> on_bytes) {
+  if (!connection_ || begun_ || !connection_->http11()) return;
+  begun_ = true;
+  upgraded_ = true;
+  on_bytes_ = std::move(on_bytes);
+  std::string head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n";
+  for (const auto& [name, value] : headers.fields()) {
+    if (may_send(name, value)) head.append(name).append(": ").append(value).append("\r\n");
+  }
+  head += "\r\n";
+  send({head});
+  if (connection_) connection_->upgraded();
+}
+
+void ServerExchange::received(std::string_view bytes) {
+  // Kept, because the handler may destroy this object.
+  const auto self = shared_from_this();
+  if (on_bytes_) on_bytes_(bytes);
+}
+
 void ServerExchange::write(std::string_view data) {
   // An empty chunk would end the stream.
   if (!connection_ || !begun_ || bodiless_ || data.empty()) return;
-  if (!connection_->http11()) return send({data});
+  if (upgraded_ || !connection_->http11()) return send({data});
   char size[16];
   const auto end = std::to_chars(std::begin(size), std::end(size), data.size(), 16);
   send({std::string_view(size, static_cast<std::size_t>(end.ptr - size)), "\r\n", data, "\r\n"});
@@ -114,7 +134,11 @@ void ServerExchange::write(std::string_view data) {
 
 void ServerExchange::end_stream() {
   if (!connection_ || !begun_) return;
-  if (!bodiless_ && connection_->http11()) send({"0\r\n\r\n"});
+  if (upgraded_) {
+    connection_->end_after_answer();
+  } else if (!bodiless_ && connection_->http11()) {
+    send({"0\r\n\r\n"});
+  }
   finish();
 }
 

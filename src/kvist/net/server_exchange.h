@@ -30,12 +30,19 @@ class ServerExchange final : public HttpExchange, public std::enable_shared_from
   void on_client_gone(std::function<void()> handler) override;
   [[nodiscard]] bool client_gone() const override { return gone_; }
 
+  /// Switches the connection to another protocol (101): from then on write() sends bytes as they are, all that the
+  /// client sends goes to `on_bytes`, end_stream() closes the connection when everything is sent. The protocol itself
+  /// has to notice a client that is silent. Does nothing for HTTP/1.0.
+  void upgrade(const Headers& headers, std::function<void(std::string_view)> on_bytes);
+
   // Called by the connection.
   /// The client has left. `soon`: the handler is called from the loop, later.
   void client_left(bool soon);
   /// The server is being destroyed: no handler is called any more.
   void forget_client();
   void sent();
+  /// The client of an upgraded connection has sent bytes.
+  void received(std::string_view bytes);
 
  private:
   void send(std::initializer_list<std::string_view> pieces);
@@ -48,10 +55,12 @@ class ServerExchange final : public HttpExchange, public std::enable_shared_from
   bool begun_ = false;
   bool gone_ = false;
   bool bodiless_ = false;  // the status or the method forbids a body
+  bool upgraded_ = false;  // bytes are sent as they are
   bool above_low_water_ = false;
   std::size_t low_water_ = 0;
   std::function<void()> on_drained_;
   std::function<void()> on_client_gone_;
+  std::function<void(std::string_view)> on_bytes_;
 };
 
 /// An error answer in the form of the OpenAI API.
