@@ -73,6 +73,7 @@ class ServiceImpl final : public Service, private TurnListener {
         api_(control_actions()) {}
 
   Result<void> listen() {
+    if (!options_.listens) return {};
     net::HttpServerOptions http;
     http.host = options_.http.host;
     http.port = options_.http.port;
@@ -85,7 +86,21 @@ class ServiceImpl final : public Service, private TurnListener {
     return {};
   }
 
-  [[nodiscard]] std::uint16_t port() const override { return server_->port(); }
+  [[nodiscard]] std::uint16_t port() const override { return server_ ? server_->port() : 0; }
+  void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) override {
+    api_.handle(std::move(request), exchange);
+  }
+  [[nodiscard]] const std::shared_ptr<workload::LoadFeed>& feed() const override { return options_.feed; }
+  [[nodiscard]] LoadView view() const override {
+    LoadView view{.state = state(), .open = is_open(), .in_flight = in_flight(), .totals = recorder_.totals()};
+    if (!driver_) return view;
+    const bool counts = !replays() || options_.workload.trace.loop == spec::TraceLoop::kClosed;
+    if (counts && !is_open()) view.concurrency = concurrency_;
+    if (target_rps() > 0) view.rate_per_s = target_rps();
+    view.seed = seed_;
+    view.started = started_;
+    return view;
+  }
 
   [[nodiscard]] Result<void> prepare(std::uint64_t seed) override {
     if (texts_seed_ == seed) return {};
@@ -118,6 +133,7 @@ class ServiceImpl final : public Service, private TurnListener {
     settings_ = settings_at(concurrency);
     changes_.clear();
     seed_ = seed;
+    started_ = net::now();
     target_.request_id = fmt::format("loadgen-{:x}", seed);
     target_.run_seed = seed;
     recorder_.begin_run();
@@ -213,6 +229,7 @@ class ServiceImpl final : public Service, private TurnListener {
 
   void on_content(TimePoint at, std::uint32_t chunks, std::optional<Duration> ttft,
                   std::span<const float> gaps_ms) override {
+    if (options_.feed) options_.feed->on_content(at, chunks, ttft, gaps_ms);
     if (ttft) recorder_.on_first_token(at, *ttft);
     recorder_.on_content_chunks(at, chunks);
     recorder_.on_gaps(at, gaps_ms);
@@ -222,6 +239,7 @@ class ServiceImpl final : public Service, private TurnListener {
     const ConversationId conversation = sample.conversation;
     const workload::TurnOutcome outcome = sample.outcome;
     if (outcome == workload::TurnOutcome::kFailed) warn_of_failure(sample);
+    if (options_.feed) options_.feed->on_turn_finished(sample, reply);
     const TimePoint now = net::now();
     recorder_.on_turn_finished(std::move(sample), now);
     warn_of_missing_usage();
@@ -257,6 +275,7 @@ class ServiceImpl final : public Service, private TurnListener {
     TurnListener& listener = *this;
     for (workload::StartTurn& turn : turns) {
       if (turn.turn == 0) recorder_.on_conversation_started(net::now());
+      if (options_.feed) options_.feed->on_turn_started(net::now(), turn);
       const ConversationId conversation = turn.conversation;
       calls_.emplace(conversation, std::make_unique<TurnCall>(client_, target_, std::move(turn), listener));
     }
@@ -271,7 +290,9 @@ class ServiceImpl final : public Service, private TurnListener {
   void abandon_calls() {
     const TimePoint now = net::now();
     for (auto& [conversation, call] : calls_) {
-      recorder_.on_turn_finished(call->abandon(now), now);
+      workload::TurnSample sample = call->abandon(now);
+      if (options_.feed) options_.feed->on_turn_finished(sample, "");
+      recorder_.on_turn_finished(std::move(sample), now);
       (void)driver_->on_turn_finished(conversation, "", workload::TurnOutcome::kAbandoned, now);
     }
     calls_.clear();
@@ -375,10 +396,13 @@ class ServiceImpl final : public Service, private TurnListener {
             .metrics = [this] { return metrics_page(); }};
   }
 
+  [[nodiscard]] std::string_view state() const {
+    if (!driver_) return "idle";
+    return driver_->stopped() ? "draining" : "running";
+  }
+
   [[nodiscard]] Status status() {
-    return {.state = !driver_             ? "idle"
-                     : driver_->stopped() ? "draining"
-                                          : "running",
+    return {.state = state(),
             .target = target_.url,
             .model = target_.model,
             .concurrency = driver_ ? concurrency_ : 0,
@@ -422,9 +446,10 @@ class ServiceImpl final : public Service, private TurnListener {
   std::uint64_t seed_ = 0;
   std::shared_ptr<const workload::Mix> texts_;  // null: a replay, or none was prepared
   std::optional<std::uint64_t> texts_seed_;     // of which they are
-  std::uint64_t dropped_slots_before_ = 0;      // of earlier runs
-  std::uint64_t missing_usage_before_ = 0;      // of earlier runs; kWarned once this run has logged it
-  std::uint64_t failed_before_ = 0;             // of earlier runs
+  TimePoint started_{};
+  std::uint64_t dropped_slots_before_ = 0;  // of earlier runs
+  std::uint64_t missing_usage_before_ = 0;  // of earlier runs; kWarned once this run has logged it
+  std::uint64_t failed_before_ = 0;         // of earlier runs
   std::unique_ptr<workload::TurnSource> driver_;
   std::optional<Refusals> noted_;  // of a load that was stopped or has ended
   std::map<ConversationId, std::unique_ptr<TurnCall>>

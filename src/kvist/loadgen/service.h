@@ -14,9 +14,11 @@
 #include "kvist/loadgen/load.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_client.h"
+#include "kvist/net/http_server.h"
 #include "kvist/net/http_types.h"
 #include "kvist/spec/deployment.h"
 #include "kvist/spec/workload.h"
+#include "kvist/workload/load_feed.h"
 #include "kvist/workload/load_input.h"
 #include "kvist/workload/prompt_ids.h"
 #include "kvist/workload/recorder.h"
@@ -43,6 +45,20 @@ struct ServiceOptions {
   workload::Shard shard = {};                      ///< the part of the load that this one drives
   std::vector<std::string> source_addresses = {};  ///< from which to connect, in turn; empty: the system chooses
   std::optional<std::uint64_t> max_turns = {};     ///< the load ends after so many
+  bool listens = true;  ///< false: somebody else has the listener, and calls Service::handle()
+  std::shared_ptr<workload::LoadFeed> feed = {};  ///< is told what happens; null: nobody watches
+};
+
+/// What a load is doing.
+struct LoadView {
+  std::string_view state;                         ///< "idle", "running", "draining"
+  bool open = false;                              ///< arrivals do not wait for answers
+  std::optional<std::uint32_t> concurrency = {};  ///< nothing: idle, or nothing that depends on such a number
+  std::optional<double> rate_per_s = {};  ///< of starts, of a closed loop at most; nothing: no limit, or a trace
+  std::uint64_t seed = 0;
+  std::optional<TimePoint> started = {};  ///< nothing when idle
+  std::uint32_t in_flight = 0;
+  workload::RecorderTotals totals = {};
 };
 
 /// Changes that one load may see.
@@ -59,6 +75,11 @@ class Service : public Load {
   virtual void use_texts(std::uint64_t seed, std::shared_ptr<const workload::Mix> texts) = 0;
   /// Like start(), with a schedule that begins at `at`, which may be in the future.
   [[nodiscard]] virtual Result<void> start_at(std::uint32_t concurrency, std::uint64_t seed, TimePoint at) = 0;
+  /// A request to the control API.
+  virtual void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) = 0;
+  [[nodiscard]] virtual LoadView view() const = 0;
+  /// Who watches; null: nobody.
+  [[nodiscard]] virtual const std::shared_ptr<workload::LoadFeed>& feed() const = 0;
   /// Raises the number of conversations at once. client_load() counts from now. Errors: kInvalidArgument while not
   /// running, or for a smaller number; kUnsupported if the load does not depend on such a number.
   [[nodiscard]] virtual Result<void> raise(std::uint32_t concurrency) = 0;
