@@ -1,0 +1,104 @@
+// A figure over concurrency: a line per mode with the band of its 95 % intervals; modes of another run beside them, dashed.
+import uPlot from "uplot";
+import { h, setAttribute, setText } from "../dom.ts";
+import { colour, onThemeChange } from "../theme.ts";
+import { FONT, numberAxis } from "./axes.ts";
+import { drawLabels, type EdgeLabel, spread } from "./labels.ts";
+
+export interface CurvePoint {
+  x: number;
+  value: number | null;
+  low: number | null;
+  high: number | null;
+}
+
+export interface Curve {
+  name: string;
+  colour: string;
+  dash?: number[];
+  points: readonly CurvePoint[];
+}
+
+const HEIGHT = 230;
+const LABEL_WIDTH = 92;
+
+export class CurvePlot {
+  readonly element: HTMLElement;
+  readonly #readout = h("span", { class: "plot-readout" });
+  readonly #box = h("div", { class: "plot-canvas", role: "img" });
+  readonly #title = h("span", { class: "plot-title" });
+  #plot: uPlot | undefined;
+  #curves: readonly Curve[] = [];
+  #text: (value: number) => string = String;
+  #axisText: (value: number) => string = String;
+
+  constructor(title: string) {
+    setText(this.#title, title);
+    this.element = h("figure", { class: "plot" }, h("figcaption", { class: "plot-heading" }, this.#title, this.#readout), this.#box);
+    new ResizeObserver(() => this.#draw()).observe(this.#box);
+    onThemeChange(() => this.#plot?.redraw(false, true));
+  }
+
+  show(curves: readonly Curve[], text: (value: number) => string, axisText: (value: number) => string): void {
+    this.#curves = curves;
+    this.#axisText = axisText;
+    this.#text = text;
+    setAttribute(this.#box, "aria-label", `${this.#title.textContent ?? ""}: ${curves.map((curve) => `${curve.name} ${curve.points.map((point) => `${point.value === null ? "–" : text(point.value)} at ${point.x}`).join(", ")}`).join("; ")}`);
+    this.#draw();
+  }
+
+  #draw(): void {
+    const width = this.#box.clientWidth;
+    if (width === 0) return;
+    this.#plot?.destroy();
+    const xs = [...new Set(this.#curves.flatMap((curve) => curve.points.map((point) => point.x)))].sort((a, b) => a - b);
+    const pick = (curve: Curve, key: "value" | "low" | "high") => xs.map((x) => curve.points.find((point) => point.x === x)?.[key] ?? null);
+    const data = [xs, ...this.#curves.flatMap((curve) => [pick(curve, "low"), pick(curve, "high"), pick(curve, "value")])] as uPlot.AlignedData;
+    this.#plot = new uPlot(this.#options(width, xs), data, this.#box);
+  }
+
+  #options(width: number, xs: readonly number[]): uPlot.Options {
+    const spanGaps = true;  // a level that one curve lacks is no hole in it
+    const invisible = { stroke: "transparent", width: 0, points: { show: false }, spanGaps };
+    const series = this.#curves.flatMap((curve): uPlot.Series[] => [
+      { ...invisible }, { ...invisible },
+      { label: curve.name, stroke: () => colour(curve.colour), width: 2, spanGaps, ...(curve.dash ? { dash: curve.dash } : {}), points: { show: true, size: 5, fill: () => colour(curve.colour) } },
+    ]);
+    const step = xs.length > 1 ? (xs[xs.length - 1]! - xs[0]!) * 0.03 : 1;
+    return {
+      width, height: HEIGHT, padding: [12, LABEL_WIDTH, 0, 0], legend: { show: false },
+      cursor: { drag: { x: false, y: false }, y: false, points: { show: false } },
+      scales: { x: { time: false, range: [(xs[0] ?? 0) - step, (xs[xs.length - 1] ?? 1) + step] }, y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] } },
+      axes: [{ ...numberAxis("x", String, 26), grid: { show: false }, splits: () => [...xs], border: { show: true, stroke: () => colour("--rule"), width: 1 } }, numberAxis("y", this.#axisText)],
+      series: [{}, ...series],
+      bands: this.#curves.map((curve, k) => ({ series: [3 * k + 2, 3 * k + 1] as [number, number], fill: () => `${colour(curve.colour)}22` })),
+      hooks: { draw: [(plot) => this.#names(plot)], setCursor: [(plot) => this.#read(plot)] },
+    };
+  }
+
+  #names(plot: uPlot): void {
+    const ratio = window.devicePixelRatio;
+    const right = plot.bbox.left + plot.bbox.width;
+    const labels = this.#curves.flatMap((curve): EdgeLabel[] => {
+      const last = [...curve.points].reverse().find((point) => point.value !== null);
+      return last ? [{ text: curve.name, colour: colour(curve.colour), y: plot.valToPos(last.value!, "y", true) }] : [];
+    });
+    drawLabels(plot.ctx, spread(labels, 13 * ratio, plot.bbox.top, plot.bbox.top + plot.bbox.height), right + 6 * ratio, FONT.replace("11px", `${11 * ratio}px`));
+  }
+
+  #read(plot: uPlot): void {
+    const index = plot.cursor.idx;
+    const x = index === null || index === undefined ? undefined : plot.data[0][index];
+    if (x === undefined || (plot.cursor.left ?? -1) < 0) {
+      setText(this.#readout, "");
+      return;
+    }
+    const values = this.#curves.map((curve) => {
+      const point = curve.points.find((candidate) => candidate.x === x);
+      if (!point || point.value === null) return `${curve.name} –`;
+      const interval = point.low !== null && point.high !== null ? ` (${this.#text(point.low)} to ${this.#text(point.high)})` : "";
+      return `${curve.name} ${this.#text(point.value)}${interval}`;
+    });
+    setText(this.#readout, [`${x} users`, ...values].join("   "));
+  }
+}
