@@ -14,7 +14,7 @@ import sys
 LAYERS = [
     ["base"], ["jinja", "tokenizer", "render"], ["spec"], ["text"], ["tool_calls"], ["kv"], ["kv_index"], ["perfmodel"], ["engine"], ["engine/timed", "engine/cpu"], ["routing"], ["dispatch"],
     ["workload"], ["level"], ["simulation"], ["results"], ["openai"], ["dialects"], ["net"], ["telemetry"], ["gateway", "worker", "loadgen"], ["doctor", "deploy"],
-    ["analysis"], ["report"], ["sweep"], ["planning"], ["cli", "laboratory"],
+    ["analysis"], ["report"], ["dashboard"], ["dashboard/service"], ["sweep"], ["planning"], ["cli", "laboratory"],
 ]
 LAYER_OF = {module: i for i, modules in enumerate(LAYERS) for module in modules}
 

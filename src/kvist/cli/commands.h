@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kvist/base/error.h"
+#include "kvist/cli/dashboard_arguments.h"
 #include "kvist/spec/profile_spec.h"
 
 namespace kvist::cli {
@@ -118,6 +119,8 @@ struct LoadgenArguments {
   bool insecure = false;            ///< the target's certificate is not verified
   std::string calibration;          ///< file of run_calibrate(); "none"; empty: the usual one, if it is there
   bool within_calibration = false;  ///< refuse a load that is beyond it
+  DashboardArguments dashboard;
+  std::string gateway;  ///< URL of the target's listener for administration, for the dashboard; empty: not known
 };
 /// `kvist loadgen`: drives load, or serves the control API.
 [[nodiscard]] Result<void> run_loadgen(const LoadgenArguments& arguments);
@@ -147,16 +150,36 @@ struct ReferenceArguments {
 struct UpArguments {
   std::string file;
   std::string directory;  ///< for the parts' settings and logs, which are kept; empty: a temporary one in TMPDIR
+  DashboardArguments dashboard;
+  std::string host = "127.0.0.1";            ///< of the dashboard and the load generator's control API
+  std::uint16_t port = 0;                    ///< 0: any
+  std::string workload_file;                 ///< with a `workload:`, or a sweep; empty: the default workload
+  std::optional<std::uint32_t> concurrency;  ///< that the page begins with; not started
+  std::string api_key_file;                  ///< its first line is the key for the gateway; empty: none is sent
 };
-/// `kvist up -f FILE [--directory DIR]`: a deployment alone, until Ctrl-C.
+/// `kvist up -f FILE`: a deployment, an idle load generator beside it and the dashboard, until Ctrl-C.
 [[nodiscard]] Result<void> run_up(const UpArguments& arguments);
+
+struct DashboardCommandArguments {
+  std::vector<std::string> results;  ///< databases, or folders that hold one
+  std::string gateway;               ///< URL of a running gateway's listener for administration; empty: none
+  std::string api_key_file;          ///< its first line is the key for that
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 0;  ///< 0: any
+  DashboardArguments dashboard;
+};
+/// `kvist dashboard RESULTS...`: stored runs in a browser, until Ctrl-C.
+[[nodiscard]] Result<void> run_dashboard(const DashboardCommandArguments& arguments);
 
 struct SweepArguments {
   std::string file;    ///< empty: `resume` is given
   std::string output;  ///< empty: the file's
   std::string resume;  ///< folder of an interrupted sweep
+  DashboardArguments dashboard;
+  std::string host = "127.0.0.1";  ///< of the dashboard
+  std::uint16_t port = 0;
 };
-/// `kvist sweep -f FILE [--output DIR]`, `kvist sweep --resume DIR`.
+/// `kvist sweep -f FILE [--output DIR]`, `kvist sweep --resume DIR`; and the dashboard while it runs.
 [[nodiscard]] Result<void> run_sweep(const SweepArguments& arguments);
 
 struct SimulateArguments {

@@ -9,10 +9,13 @@
 #include "kvist/base/version.h"
 #include "kvist/cli/calibration_file.h"
 #include "kvist/cli/commands.h"
+#include "kvist/cli/dashboard_setup.h"
 #include "kvist/cli/loadgen_options.h"
 #include "kvist/cli/print.h"
 #include "kvist/cli/stored.h"
+#include "kvist/dashboard/service/dashboard.h"
 #include "kvist/gateway/worker_settings.h"
+#include "kvist/loadgen/load_watch.h"
 #include "kvist/loadgen/service.h"
 #include "kvist/loadgen/threaded_load.h"
 #include "kvist/net/descriptor_limit.h"
@@ -128,6 +131,11 @@ class LoadgenRun {
   bool ending_ = false;
 };
 
+/// It shows a load that one thread drives.
+bool has_dashboard(const LoadgenArguments& arguments) {
+  return !arguments.dashboard.off && arguments.threads == 1;
+}
+
 Result<loadgen::ServiceOptions> service_options(const LoadgenArguments& arguments, const LoadOrder& order) {
   loadgen::ServiceOptions options;
   options.target_url = arguments.target;
@@ -143,6 +151,9 @@ Result<loadgen::ServiceOptions> service_options(const LoadgenArguments& argument
   }
   options.model = arguments.model;
   options.http = {arguments.host, arguments.port.value_or(0)};
+  // The dashboard has the listener, if there is one.
+  options.listens = !has_dashboard(arguments);
+  if (has_dashboard(arguments)) options.feed = std::make_shared<workload::LoadFeed>();
   options.workload = order.workload;
   options.input = order.input;
   options.max_turns = arguments.requests;
@@ -246,11 +257,41 @@ Result<void> write_output(const LoadgenArguments& arguments, const LoadOrder& or
   return {};
 }
 
+/// A load on one thread is attached to `watch`.
 Result<std::unique_ptr<loadgen::Load>> make_load(net::EventLoop& loop, const loadgen::ServiceOptions& options,
-                                                 std::uint32_t threads) {
+                                                 std::uint32_t threads, loadgen::LoadWatch& watch) {
   if (threads > 1) return loadgen::make_threaded_load(loop, options, threads);
-  KVIST_TRY(std::unique_ptr<loadgen::Load> service, loadgen::Service::create(loop, options));
+  KVIST_TRY(std::unique_ptr<loadgen::Service> service, loadgen::Service::create(loop, options));
+  watch.attach(loop, *service);
   return service;
+}
+
+/// Null: it is not wanted. Shows the load from a thread of its own, so that who looks does not disturb it.
+Result<std::unique_ptr<dashboard::Dashboard>> start_dashboard(const LoadgenArguments& arguments, const LoadOrder& order,
+                                                              std::shared_ptr<loadgen::LoadWatch> watch) {
+  if (!has_dashboard(arguments)) return nullptr;
+  dashboard::DashboardOptions options;
+  options.host = arguments.host;
+  options.port = arguments.port.value_or(0);
+  options.facts = {
+      .source = "loadgen", .title = arguments.target, .target = arguments.target, .model = arguments.model};
+  const bool replays = !order.workload.trace.file.empty();
+  options.facts.abilities = {.start_and_stop = true,
+                             .concurrency = !replays && !order.workload.arrivals.is_open(),
+                             .rate = !replays,
+                             .modes = !arguments.gateway.empty()};
+  options.gateway = arguments.gateway;
+  if (!arguments.api_key_file.empty()) {
+    KVIST_TRY(options.gateway_settings.bearer_key, gateway::read_worker_key(arguments.api_key_file));
+  }
+  options.load = std::move(watch);
+  options.passes_control = true;
+  options.plan = {.concurrency = arguments.concurrency.value_or(1),
+                  .rate_per_s = order.workload.target_rps > 0 ? std::optional(order.workload.target_rps) : std::nullopt,
+                  .seed = order.workload.seed};
+  if (arguments.rate) options.plan.rate_per_s = arguments.rate;
+  KVIST_TRY_VOID(read_dashboard(arguments.dashboard, options));
+  return dashboard::Dashboard::start(std::move(options));
 }
 
 }  // namespace
@@ -264,12 +305,16 @@ Result<void> run_loadgen(const LoadgenArguments& arguments) {
   KVIST_TRY_VOID(check_calibration(calibration, planned_load(order), arguments.within_calibration));
   net::raise_descriptor_limit();
   net::EventLoop loop;
-  KVIST_TRY(const std::unique_ptr<loadgen::Load> service, make_load(loop, options, arguments.threads));
+  const auto watch = std::make_shared<loadgen::LoadWatch>();
+  KVIST_TRY(const std::unique_ptr<loadgen::Load> service, make_load(loop, options, arguments.threads, *watch));
   LoadgenRun run(loop, *service, order);
   loop.on_termination([&run] { run.end(); });
-  print_line(fmt::format("ready http={}", service->port()));
+  KVIST_TRY(const auto board, start_dashboard(arguments, order, watch));
+  print_line(fmt::format("ready http={}", board ? board->port() : service->port()));
+  if (board) print_line("dashboard " + board->url());
   if (order.level) KVIST_TRY_VOID(run.start());
   loop.run();
+  watch->detach();
   if (!run.has_driven()) return {};
   report::LoadRun record = record_of(arguments, order, run, service->take_samples());
   if (const std::uint64_t refused = service->progress(kProgressWindow).samples_refused; refused > 0) {

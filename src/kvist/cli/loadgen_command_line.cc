@@ -33,8 +33,15 @@ void LoadgenCommandLine::add_to(CLI::App& app, Action& action) {
   command->add_option("--source-addresses", arguments_.source_addresses,
                       "addresses to connect from, in turn: 127.0.0.2-127.0.0.9, 10.0.0.8/29");
   command->add_flag("--insecure", arguments_.insecure, "take any certificate of the target");
-  command->add_option("--host", arguments_.host, "address of metrics and control API");
-  command->add_option("--port", arguments_.port, "port of metrics and control API; 0: any");
+  command->add_option("--host", arguments_.host, "address of dashboard, metrics and control API");
+  command->add_option("--port", arguments_.port, "port of dashboard, metrics and control API; 0: any");
+  command->add_option("--gateway", arguments_.gateway,
+                      "URL of the target's listener for administration, so that the dashboard shows its workers");
+  command->add_option(
+      "--baseline", arguments_.dashboard.baseline,
+      "line of reference on the dashboard: results of a sweep, a report.json, a file of data/reference");
+  command->add_option("--slo", arguments_.dashboard.slo, "lines of limits on the dashboard, such as ttft_p95=600ms");
+  command->add_flag("--no-dashboard", arguments_.dashboard.off, "metrics and control API alone");
   command->add_option("--calibration", arguments_.calibration,
                       "file of kvist loadgen calibrate that the load is held against; none");
   command->add_flag("--within-calibration", arguments_.within_calibration, "refuse a load that is beyond it");

@@ -161,6 +161,9 @@ Result<void> check_numbers(const LoadgenArguments& a) {
 
 Result<void> refuse_ignored(const LoadgenArguments& a, LoadContent content) {
   KVIST_TRY_VOID(refuse_about_target(a));
+  KVIST_TRY_VOID(refuse({{a.threads > 1 && !a.dashboard.baseline.empty(), "--baseline"},
+                         {a.threads > 1 && !a.dashboard.slo.empty(), "--slo"}},
+                        "is for the dashboard, which shows loads of one thread: leave --threads out"));
   KVIST_TRY_VOID(refuse({{a.characters_per_token.has_value() && !a.tokenizer.empty(), "--characters-per-token"}},
                         "with --tokenizer lengths are in its tokens"));
   const bool trace = content == LoadContent::kTimedTrace || content == LoadContent::kClosedTrace;

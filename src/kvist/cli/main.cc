@@ -55,6 +55,7 @@ class CommandLine {
     add_key();
     loadgen_.add_to(app_, action_);
     add_up();
+    add_dashboard();
     add_sweep();
     add_simulate();
     add_report();
@@ -135,7 +136,34 @@ class CommandLine {
     command->add_option("-f,--file", up_.file, "file with a `deployment:` mapping")->required();
     command->add_option("--directory", up_.directory,
                         "folder for settings and logs of the parts, kept; without it, one in TMPDIR for the run");
+    command->add_option("--workload", up_.workload_file, "of the load generator: file with a `workload:`, or a sweep");
+    command->add_option("--concurrency", up_.concurrency, "conversations at once that the page begins with (12)")
+        ->check(CLI::Range(1U, 4'096U));
+    command->add_option("--api-key-file", up_.api_key_file,
+                        "file whose first line is the key, if the gateway wants one");
+    command->add_option("--host", up_.host, "address of the dashboard");
+    command->add_option("--port", up_.port, "port of the dashboard; 0: any");
+    add_dashboard_options(command, up_.dashboard);
     command->callback([this] { action_ = [this] { return run_up(up_); }; });
+  }
+
+  void add_dashboard_options(CLI::App* command, DashboardArguments& a, bool can_be_off = true) {
+    command->add_option("--baseline", a.baseline,
+                        "line of reference: results of a sweep, a report.json, a file of data/reference");
+    command->add_option("--slo", a.slo, "lines of limits, such as ttft_p95=600ms,tpot_p95=60ms,error=1%");
+    if (can_be_off) command->add_flag("--no-dashboard", a.off, "without the dashboard");
+  }
+
+  void add_dashboard() {
+    CLI::App* command = app_.add_subcommand("dashboard", "stored runs, or a running gateway, in a browser");
+    DashboardCommandArguments& a = dashboard_;
+    command->add_option("results", a.results, "results of sweeps: databases, or folders that hold one");
+    command->add_option("--gateway", a.gateway, "URL of a running gateway's listener for administration");
+    command->add_option("--api-key-file", a.api_key_file, "file whose first line is the key for administration");
+    command->add_option("--host", a.host, "address to listen on");
+    command->add_option("--port", a.port, "0: any");
+    add_dashboard_options(command, a.dashboard, false);
+    command->callback([this] { action_ = [this] { return run_dashboard(dashboard_); }; });
   }
 
   void add_model() {
@@ -169,6 +197,9 @@ class CommandLine {
     CLI::Option* output =
         command->add_option("--output", sweep_.output, "folder for results, instead of the file's output_directory");
     const CLI::Option* resume = add_resume(*command, sweep_.resume, *file, {output});
+    command->add_option("--host", sweep_.host, "address of the dashboard");
+    command->add_option("--port", sweep_.port, "port of the dashboard; 0: any");
+    add_dashboard_options(command, sweep_.dashboard);
     command->callback([this, file, resume] {
       require_either(*file, *resume);
       action_ = [this] { return run_sweep(sweep_); };
@@ -411,10 +442,11 @@ class CommandLine {
   GatewayArguments gateway_;
   DoctorArguments doctor_;
   UpArguments up_;
+  DashboardCommandArguments dashboard_;
+  SweepArguments sweep_;
   ModelCreateArguments model_create_;
   KeyCreateArguments key_create_;
   LoadgenCommandLine loadgen_;
-  SweepArguments sweep_;
   SimulateArguments simulate_;
   ReportArguments report_;
   ReportCheckArguments check_;

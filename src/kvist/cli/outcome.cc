@@ -14,6 +14,7 @@ void print_outcome(const sweep::SweepOutcome& outcome) {
   print_line(fmt::format("          {}", outcome.files->markdown));
   print_line(fmt::format("          {}", outcome.files->json));
   print_line(fmt::format("results   {}/results.sqlite", outcome.directory));
+  print_line(fmt::format("dashboard kvist dashboard {}", outcome.directory));
 }
 
 Result<void> result_of(const sweep::SweepOutcome& outcome) {

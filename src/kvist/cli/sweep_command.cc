@@ -6,6 +6,7 @@
 #include "kvist/cli/deployer_factory.h"
 #include "kvist/cli/outcome.h"
 #include "kvist/cli/print.h"
+#include "kvist/cli/sweep_dashboard.h"
 #include "kvist/cli/termination.h"
 #include "kvist/spec/files.h"
 #include "kvist/sweep/run_progress.h"
@@ -30,7 +31,14 @@ Result<void> run_sweep(const SweepArguments& arguments) {
   } else {
     print_line("levels are not held against a calibration: " + calibration.error().message);
   }
+  std::unique_ptr<SweepDashboard> board;
+  if (!arguments.dashboard.off) {
+    KVIST_TRY(board, SweepDashboard::start(arguments, spec));
+    options.observer = board.get();
+    print_line("dashboard " + board->url());
+  }
   KVIST_TRY(const sweep::SweepOutcome outcome, sweep::SweepRunner(std::move(spec), std::move(options)).run());
+  if (board) board->finish(outcome);
   print_outcome(outcome);
   return result_of(outcome);
 }

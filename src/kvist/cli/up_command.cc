@@ -1,4 +1,4 @@
-// kvist up: a deployment alone, for trying with curl.
+// kvist up: a deployment, a load generator beside it and the dashboard.
 #include <fmt/format.h>
 #include <stdlib.h>
 
@@ -8,12 +8,20 @@
 #include <thread>
 
 #include "kvist/cli/commands.h"
+#include "kvist/cli/dashboard_setup.h"
 #include "kvist/cli/print.h"
 #include "kvist/cli/termination.h"
+#include "kvist/dashboard/service/dashboard.h"
 #include "kvist/deploy/local_deployer.h"
 #include "kvist/gateway/mode_from_environment.h"
+#include "kvist/gateway/worker_settings.h"
+#include "kvist/loadgen/load_watch.h"
 #include "kvist/net/event_loop.h"
+#include "kvist/results/load_input.h"
 #include "kvist/spec/files.h"
+#include "kvist/sweep/load_generator.h"
+#include "kvist/telemetry/log.h"
+#include "kvist/workload/load_feed.h"
 
 namespace kvist::cli {
 namespace {
@@ -21,6 +29,7 @@ namespace {
 constexpr Duration kStartTimeout = std::chrono::seconds(60);
 constexpr Duration kReadyTimeout = std::chrono::seconds(120);
 constexpr Duration kWatchInterval = std::chrono::milliseconds(500);
+constexpr std::uint32_t kFirstConcurrency = 12;  // as the demo's lowest level
 
 /// The folder of the parts' settings and logs: the user's, which is kept, or a temporary one of this run in TMPDIR.
 struct RunDirectory {
@@ -65,18 +74,79 @@ void print_addresses(const deploy::Addresses& addresses, const spec::GatewaySpec
       "curl -X PUT {}/admin/router_mode -H 'Content-Type: application/json' -d '{{{}\"mode\": \"round_robin\"}}'",
       addresses.gateway.admin, which));
   print_line("");
-  print_line("Ctrl-C ends it.");
+}
+
+/// The workload of a file that has one, or of a sweep.
+Result<spec::WorkloadSpec> workload_of(const std::string& file) {
+  if (file.empty()) return spec::WorkloadSpec{};
+  auto workload = spec::load_workload(file);
+  if (workload) return workload;
+  const auto sweep = spec::load_sweep(file);
+  if (sweep) return sweep->workload;
+  return workload;
+}
+
+/// What shows the deployment: the dashboard, and the load generator that it controls.
+struct Show {
+  std::unique_ptr<dashboard::Dashboard> board;
+  std::unique_ptr<sweep::LoadGenerator> load;  // after the board, to which it reports
+};
+
+Result<Show> start_show(const UpArguments& arguments, const spec::DeploymentSpec& deployment,
+                        const deploy::Addresses& addresses) {
+  Show show;
+  if (arguments.dashboard.off) return show;
+  KVIST_TRY(const spec::WorkloadSpec workload, workload_of(arguments.workload_file));
+  KVIST_TRY(workload::LoadInput input, results::load_input(workload.trace));
+  const auto watch = std::make_shared<loadgen::LoadWatch>();
+  loadgen::ServiceOptions load;
+  load.target_url = addresses.gateway.url;
+  load.model = addresses.models.front();
+  load.workload = workload;
+  load.input = std::move(input);
+  load.listens = false;
+  load.feed = std::make_shared<workload::LoadFeed>();
+  dashboard::DashboardOptions options;
+  if (!arguments.api_key_file.empty()) {
+    KVIST_TRY(load.target.bearer_key, gateway::read_worker_key(arguments.api_key_file));
+    options.gateway_settings.bearer_key = load.target.bearer_key;
+  }
+  const bool replays = !workload.trace.file.empty();
+  options.host = arguments.host;
+  options.port = arguments.port;
+  options.facts = {.source = "up",
+                   .title = deployment.name,
+                   .target = addresses.gateway.url,
+                   .model = addresses.models.front(),
+                   .time_scale = time_scale_of(deployment.workers)};
+  options.facts.abilities = {
+      .start_and_stop = true, .concurrency = !replays && !workload.arrivals.is_open(), .rate = !replays, .modes = true};
+  options.gateway = addresses.gateway.admin;
+  options.load = watch;
+  options.passes_control = true;
+  options.plan = {.concurrency = arguments.concurrency.value_or(kFirstConcurrency),
+                  .rate_per_s = workload.target_rps > 0 ? std::optional(workload.target_rps) : std::nullopt,
+                  .seed = workload.seed};
+  KVIST_TRY_VOID(read_dashboard(arguments.dashboard, options));
+  KVIST_TRY(show.board, dashboard::Dashboard::start(std::move(options)));
+  KVIST_TRY(show.load, sweep::LoadGenerator::create(std::move(load), watch));
+  print_line("dashboard " + show.board->url());
+  print_line("");
+  return show;
 }
 
 /// Runs until the user ends it (no error) or a part dies.
-Result<void> run_until_stopped(const spec::DeploymentSpec& deployment, const std::string& directory,
-                               const std::stop_token& stop) {
+Result<void> run_until_stopped(const UpArguments& arguments, const spec::DeploymentSpec& deployment,
+                               const std::string& directory, const std::stop_token& stop) {
   deploy::LocalDeployer deployer({.run_directory = directory});
   print_line(fmt::format("starting {} workers and a gateway", deployment.workers.size()));
   KVIST_TRY_VOID(deployer.apply(deployment, deploy::Until::after(kStartTimeout, stop)));
   KVIST_TRY_VOID(deployer.await_ready(deploy::Until::after(kReadyTimeout, stop)));
   print_addresses(deployer.addresses(), deployment.gateway, directory);
+  KVIST_TRY(Show show, start_show(arguments, deployment, deployer.addresses()));
+  print_line("Ctrl-C ends it.");
   while (deploy::sleep_until(net::now() + kWatchInterval, stop)) KVIST_TRY_VOID(deployer.check_alive());
+  show.load.reset();  // first, so that no turn fails because its server ends
   deployer.stop();
   return {};
 }
@@ -91,9 +161,10 @@ Result<void> run_up(const UpArguments& arguments) {
   for (spec::ServedModelSpec& model : deployment.gateway.models) {
     KVIST_TRY(model.mode, gateway::mode_from_environment(gateway::process_environment, model.mode));
   }
+  telemetry::start_logging(telemetry::LogLevel::kWarning, "up");
   const Termination termination;
   KVIST_TRY(const RunDirectory directory, make_run_directory(arguments.directory));
-  auto done = run_until_stopped(deployment, directory.path, termination.token());
+  auto done = run_until_stopped(arguments, deployment, directory.path, termination.token());
   const bool interrupted = !done && done.error().code == ErrorCode::kCancelled;
   if (!done && !interrupted) return done;  // the logs are kept, because the error refers to them
   std::error_code ignored;

@@ -139,6 +139,7 @@ Result<void> LevelRunner::begin(const PlannedLevel& level, const LevelTimes& tim
   record.started = times.started;
   record.measure_from = times.measure_from;
   KVIST_TRY_VOID(is_first ? load_.start(level.concurrency, level.seed) : load_.raise(level.concurrency));
+  if (observer_ != nullptr) observer_->on_level_begun(level);
   say(fmt::format("warm-up, {} s", to_seconds(method_.warmup)));
   return {};
 }
@@ -168,6 +169,7 @@ Result<void> LevelRunner::read_client() {
   measured.record.measure_to = measured.record.snapshots.back().at;
   KVIST_TRY(measured.client_load, load_.client_load());
   measured.client_time = net::now() - measured.record.started;
+  if (observer_ != nullptr) observer_->on_level_measured();
   if (const auto& refused = measured.client_load.refused_starts) measured.record.remarks.push_back(*refused);
   return {};
 }

@@ -17,6 +17,7 @@
 #include "kvist/sweep/level_summary.h"
 #include "kvist/sweep/load_generator.h"
 #include "kvist/sweep/plan.h"
+#include "kvist/sweep/sweep_observer.h"
 
 namespace kvist::sweep {
 
@@ -31,8 +32,13 @@ using KeepLevel = std::function<Result<void>(results::LevelRecord& record)>;
 class LevelRunner {
  public:
   LevelRunner(deploy::Deployer& deployer, LoadGenerator& load, const spec::MethodSpec& method, Progress progress,
-              std::stop_token stop)
-      : deployer_(deployer), load_(load), method_(method), progress_(std::move(progress)), stop_(std::move(stop)) {}
+              std::stop_token stop, SweepObserver* observer = nullptr)
+      : deployer_(deployer),
+        load_(load),
+        method_(method),
+        progress_(std::move(progress)),
+        stop_(std::move(stop)),
+        observer_(observer) {}
 
   /// One load through all `levels`, in ascending order. On an error, and on kCancelled after a request to stop, the
   /// load has stopped. The levels before the failed one are kept; turns that they had in flight count as abandoned.
@@ -66,6 +72,7 @@ class LevelRunner {
   const spec::MethodSpec& method_;
   Progress progress_;
   std::stop_token stop_;
+  SweepObserver* observer_;         // null: nobody watches
   std::vector<Measured> measured_;  // the last is in progress
   WorkerReadings readings_;         // of the current level, or of the next one
 };

@@ -67,6 +67,7 @@ Result<void> LiveLevels::start_deployment(const spec::ArmSpec& arm, const std::s
   KVIST_TRY_VOID(deployer_->apply(deployment, deploy::Until::after(kStartTimeout, options_.stop)));
   KVIST_TRY_VOID(deployer_->await_ready(deploy::Until::after(kReadyTimeout, options_.stop)));
   options_.progress(fmt::format("{}: ready after {:.1f} s", name, to_seconds(net::now() - begun)));
+  if (options_.observer != nullptr) options_.observer->on_deployment(deployer_->addresses());
   return {};
 }
 
@@ -80,6 +81,7 @@ loadgen::ServiceOptions LiveLevels::load_options(const PlannedLevel& level) cons
   options.input = resolved_.input;
   options.input.texts = arm_texts(sweep_, level, salt_);
   options.window = resolved_.spec.method.window;
+  if (options_.observer != nullptr) options.feed = options_.observer->feed();
   return options;
 }
 
@@ -88,8 +90,10 @@ Result<void> LiveLevels::run(std::span<const PlannedLevel> levels, const KeepLev
   if (sweep_.comparison.caches == spec::CacheProof::kReset) {
     KVIST_TRY_VOID(deployer_->empty_caches(deploy::Until::after(kEmptyTimeout, options_.stop)));
   }
-  KVIST_TRY(const auto load, LoadGenerator::create(load_options(levels.front())));
-  LevelRunner runner(*deployer_, *load, sweep_.method, options_.progress, options_.stop);
+  KVIST_TRY(const auto load,
+            LoadGenerator::create(load_options(levels.front()),
+                                  options_.observer != nullptr ? options_.observer->watch() : nullptr));
+  LevelRunner runner(*deployer_, *load, sweep_.method, options_.progress, options_.stop, options_.observer);
   return runner.run(levels, keep);
 }
 

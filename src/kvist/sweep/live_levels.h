@@ -16,6 +16,7 @@
 #include "kvist/sweep/level_runner.h"
 #include "kvist/sweep/plan.h"
 #include "kvist/sweep/resolve.h"
+#include "kvist/sweep/sweep_observer.h"
 
 namespace kvist::sweep {
 
@@ -26,6 +27,7 @@ struct LiveOptions {
   DeployerFactory make_deployer;
   Progress progress;
   std::stop_token stop;
+  SweepObserver* observer = nullptr;  ///< outlives it; null: nobody watches
 };
 
 /// Has a deployment ready for the arm that is measured, as spec::CacheProof says: a new one for each stretch, or one

@@ -22,7 +22,8 @@ auto LoadGenerator::on_loop(Work work) -> Result<decltype(work())> {
   return answer.get();
 }
 
-Result<std::unique_ptr<LoadGenerator>> LoadGenerator::create(loadgen::ServiceOptions options) {
+Result<std::unique_ptr<LoadGenerator>> LoadGenerator::create(loadgen::ServiceOptions options,
+                                                             std::shared_ptr<loadgen::LoadWatch> watch) {
   std::unique_ptr<LoadGenerator> generator(new LoadGenerator);
   LoadGenerator& self = *generator;
   self.thread_ = std::thread([&loop = self.loop_] { loop.run(); });
@@ -31,10 +32,13 @@ Result<std::unique_ptr<LoadGenerator>> LoadGenerator::create(loadgen::ServiceOpt
     return {};
   }));
   KVIST_TRY_VOID(std::move(made));
+  self.watch_ = std::move(watch);
+  if (self.watch_) self.watch_->attach(self.loop_, *self.service_);
   return generator;
 }
 
 LoadGenerator::~LoadGenerator() {
+  if (watch_) watch_->detach();
   loop_.post([this] {
     service_.reset();
     loop_.stop();

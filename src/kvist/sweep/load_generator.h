@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kvist/base/error.h"
+#include "kvist/loadgen/load_watch.h"
 #include "kvist/loadgen/service.h"
 #include "kvist/net/event_loop.h"
 
@@ -16,7 +17,9 @@ namespace kvist::sweep {
 /// half a minute, because a loop that is that late has failed. Threads: one other thread.
 class LoadGenerator {
  public:
-  [[nodiscard]] static Result<std::unique_ptr<LoadGenerator>> create(loadgen::ServiceOptions options);
+  /// `watch`: who looks at the load; null: nobody.
+  [[nodiscard]] static Result<std::unique_ptr<LoadGenerator>> create(
+      loadgen::ServiceOptions options, std::shared_ptr<loadgen::LoadWatch> watch = nullptr);
   /// Breaks off turns in flight.
   ~LoadGenerator();
   LoadGenerator(const LoadGenerator&) = delete;
@@ -38,6 +41,7 @@ class LoadGenerator {
   template <class Work>
   [[nodiscard]] auto on_loop(Work work) -> Result<decltype(work())>;
 
+  std::shared_ptr<loadgen::LoadWatch> watch_;
   net::EventLoop loop_;
   std::unique_ptr<loadgen::Service> service_;  // made, used and destroyed on the loop's thread
   std::thread thread_;

@@ -41,7 +41,10 @@ SweepRunner::SweepRunner(spec::SweepSpec sweep, SweepOptions options)
       options_(std::move(options)),
       plan_(make_plan(sweep_)),
       run_progress_(sweep_),
-      live_(sweep_, {.make_deployer = options_.make_deployer, .progress = options_.progress, .stop = options_.stop}) {
+      live_(sweep_, {.make_deployer = options_.make_deployer,
+                     .progress = options_.progress,
+                     .stop = options_.stop,
+                     .observer = options_.observer}) {
   for (const PlannedMode& mode : plan_) outcome_.levels_planned += mode.levels.size();
 }
 
@@ -131,6 +134,7 @@ Result<void> SweepRunner::keep(results::LevelRecord& record, std::size_t positio
   KVIST_TRY_VOID(store_->add_level(run_, record, static_cast<std::int64_t>(position)));
   run_progress_.add(position, record);
   ++outcome_.levels_done;
+  if (options_.observer != nullptr) options_.observer->on_level_stored(record);
   return {};
 }
 

@@ -18,6 +18,7 @@
 #include "kvist/sweep/live_levels.h"
 #include "kvist/sweep/plan.h"
 #include "kvist/sweep/run_progress.h"
+#include "kvist/sweep/sweep_observer.h"
 #include "kvist/sweep/sweep_outcome.h"
 
 namespace kvist::sweep {
@@ -28,6 +29,7 @@ struct SweepOptions {
   std::stop_token stop;  ///< ends the sweep cleanly; finished levels are kept and reported
   std::optional<loadgen::Calibration> calibration = {};  ///< levels beyond it get a remark
   std::string resume = {};  ///< folder of a sweep that was interrupted, which is gone on with; empty: a new one
+  SweepObserver* observer = nullptr;  ///< outlives the sweep; null: nobody watches
 };
 
 /// Runs the plan once: what it has of the plan already, if it goes on with an interrupted sweep, is not measured again.

@@ -1,0 +1,39 @@
+// The figures of a load over the last moments, from what its feed tells.
+#pragma once
+
+#include <cstdint>
+
+#include "kvist/base/time.h"
+#include "kvist/base/windowed.h"
+#include "kvist/dashboard/figures.h"
+#include "kvist/workload/load_feed.h"
+#include "kvist/workload/recorder.h"
+
+namespace kvist::dashboard {
+
+/// Over which quantiles and rates are. Long enough for a p95 of a few turns a second, short enough to see a change.
+inline constexpr Duration kLiveWindow = std::chrono::seconds(30);
+
+/// Computes the figures as the load generator does, on another thread than it. Threads: one. Memory: what a window of
+/// turns takes.
+class LiveWindow {
+ public:
+  LiveWindow();
+
+  /// A load begins: it does not see the one before.
+  void begin_run();
+  /// Requires: batches come in the order of time.
+  void add(const workload::LoadBatch& batch, TimePoint now);
+
+  /// Everything but what workers tell: kQueued and kImbalance are nothing. A rate is over the time since the start of
+  /// the load where that is shorter than the window.
+  [[nodiscard]] LiveFigures figures(TimePoint now, std::uint32_t in_flight, Duration since_start) const;
+
+ private:
+  workload::Recorder recorder_;
+  WindowedRate prompt_tokens_;
+  WindowedRate cached_tokens_;
+  TimePoint last_end_{};
+};
+
+}  // namespace kvist::dashboard

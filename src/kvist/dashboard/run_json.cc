@@ -1,0 +1,237 @@
+#include "kvist/dashboard/run_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+
+#include "kvist/analysis/client_verdict.h"
+#include "kvist/analysis/headline.h"
+#include "kvist/analysis/mode_names.h"
+#include "kvist/analysis/regression.h"
+#include "kvist/base/yaml.h"
+#include "kvist/dashboard/json_fields.h"
+#include "kvist/dashboard/run_library.h"
+#include "kvist/spec/sweep.h"
+
+namespace kvist::dashboard {
+namespace {
+
+using analysis::Estimate;
+using analysis::Headline;
+using analysis::HeadlineFigure;
+using analysis::MeasuredLevel;
+using analysis::RunAnalysis;
+
+/// The dashboard's key of a figure; empty: it is not shown live, and its own key is used.
+std::string_view key_of(std::size_t which) {
+  switch (static_cast<Headline>(which)) {
+    case Headline::kHitRatePct:
+      return "hit_rate_pct";
+    default:
+      return analysis::headline_figures()[which].key;
+  }
+}
+
+/// By the direction in which a figure is judged; nothing: in none.
+std::optional<bool> lower_is_better(std::size_t which) {
+  for (const analysis::JudgedFigure& judged : analysis::judged_figures())
+    if (judged.which == static_cast<Headline>(which)) return judged.less_is_better;
+  const std::string_view key = key_of(which);
+  if (key.ends_with("_ms") || key == "error_pct") return true;
+  if (key.ends_with("_per_s") || key == "hit_rate_pct") return false;
+  return std::nullopt;
+}
+
+std::string_view unit_of(std::string_view key, std::string_view printed) {
+  return key.ends_with("_ms") ? std::string_view("ms") : printed;
+}
+
+void write_estimate(JsonWriter& json, const Estimate& estimate) {
+  json.begin_object().key("value");
+  const auto write = [&](const std::optional<double>& value) {
+    if (value) {
+      figure_value(json, *value);
+    } else {
+      json.null();
+    }
+  };
+  write(estimate.value);
+  json.key("low");
+  write(estimate.interval ? std::optional(estimate.interval->low) : std::nullopt);
+  json.key("high");
+  write(estimate.interval ? std::optional(estimate.interval->high) : std::nullopt);
+  json.end_object();
+}
+
+std::optional<double> time_scale_of(const spec::SweepSpec& sweep) {
+  std::optional<double> scale;
+  for (const spec::WorkerSpec& worker : sweep.deployment.workers) {
+    if (scale && *scale != worker.time_scale) return std::nullopt;
+    scale = worker.time_scale;
+  }
+  return scale;
+}
+
+std::string workload_line(const spec::WorkloadSpec& workload) {
+  if (!workload.trace.file.empty()) return workload.trace.file;
+  const std::string turns = workload.turns_min == workload.turns_max
+                                ? fmt::format("{}", workload.turns_min)
+                                : fmt::format("{}-{}", workload.turns_min, workload.turns_max);
+  return fmt::format("chats of {} turns, {} starters of {}-{} tokens", turns, workload.starters,
+                     workload.starter_tokens_min, workload.starter_tokens_max);
+}
+
+void write_level(JsonWriter& json, const MeasuredLevel& level, const std::vector<results::LevelHead>& heads) {
+  json.begin_object().field("concurrency", level.record.concurrency).field("repetitions", level.repetitions.size());
+  json.field("excluded", level.analysis.excluded).key("figures").begin_object();
+  for (std::size_t i = 0; i < analysis::kHeadlines; ++i) {
+    json.key(key_of(i));
+    write_estimate(json, analysis::estimate_of(level, analysis::headline_figures()[i]));
+  }
+  json.end_object().key("level_ids").begin_array();
+  for (const results::LevelHead& head : heads) {
+    if (head.mode == level.record.mode && head.concurrency == level.record.concurrency) json.value(head.id);
+  }
+  json.end_array();
+  json.field("verdict", analysis::to_string(level.analysis.client.grade)).key("remarks").begin_array();
+  for (const std::string& remark : level.record.remarks) json.value(remark);
+  json.end_array().end_object();
+}
+
+/// "better", "worse", "equal" where intervals are known, else "open".
+std::string_view verdict_of(const Estimate& before, const Estimate& after, bool less_is_better) {
+  if (!before.value || !after.value || !before.interval || !after.interval) return "open";
+  const bool lower = after.interval->high < before.interval->low;
+  const bool higher = after.interval->low > before.interval->high;
+  if (!lower && !higher) return "equal";
+  return lower == less_is_better ? "better" : "worse";
+}
+
+void write_compared(JsonWriter& json, const MeasuredLevel& before, const MeasuredLevel& after) {
+  json.key("figures").begin_object();
+  for (std::size_t i = 0; i < analysis::kHeadlines; ++i) {
+    const HeadlineFigure& figure = analysis::headline_figures()[i];
+    const Estimate old = analysis::estimate_of(before, figure);
+    const Estimate now = analysis::estimate_of(after, figure);
+    json.key(key_of(i)).begin_object();
+    optional_field(json, "baseline", old.value);
+    optional_field(json, "candidate", now.value);
+    const bool has_ratio = old.value && now.value && *old.value != 0;
+    optional_field(json, "ratio", has_ratio ? std::optional(*now.value / *old.value) : std::nullopt);
+    const auto better = lower_is_better(i);
+    text_or_null(json, "verdict", better ? verdict_of(old, now, *better) : std::string_view());
+    json.end_object();
+  }
+  json.end_object();
+}
+
+}  // namespace
+
+std::optional<std::size_t> plot_of(std::string_view figure) {
+  constexpr std::array<std::string_view, 6> kBegins = {
+      "ttft_", "tpot_", "itl_", "latency_", "output_tokens_per_s", "hit_rate_pct"};
+  for (std::size_t i = 0; i < kBegins.size(); ++i)
+    if (figure.starts_with(kBegins[i])) return i;
+  return std::nullopt;
+}
+
+void write_run_head(JsonWriter& json, const std::string& id, const std::string& file, const results::RunRecord& head,
+                    const std::vector<results::LevelHead>& levels) {
+  json.field("run", id).field("file", file).field("name", head.name).field("started_utc", head.started_utc);
+  json.field("finished", !head.finished_utc.empty()).field("simulated", head.simulated);
+  std::optional<double> scale;
+  std::string workload;
+  if (const auto node = YamlNode::parse(head.spec_yaml, "specification")) {
+    if (const auto sweep = spec::read_sweep(*node, ".")) {
+      scale = time_scale_of(*sweep);
+      workload = workload_line(sweep->workload);
+    }
+  }
+  optional_field(json, "time_scale", scale);
+  json.key("modes").begin_array();
+  std::vector<spec::Arm> modes;
+  std::set<std::uint32_t> concurrencies;
+  for (const results::LevelHead& level : levels) {
+    concurrencies.insert(level.concurrency);
+    if (std::ranges::find(modes, level.mode) != modes.end()) continue;
+    modes.push_back(level.mode);
+    json.value(spec::to_string(level.mode));
+  }
+  json.end_array().key("concurrencies").begin_array();
+  for (const std::uint32_t one : concurrencies) json.value(one);
+  json.end_array().field("levels", levels.size()).field("workload", workload);
+}
+
+void write_curves(JsonWriter& json, const RunAnalysis& analysis, const std::vector<results::LevelHead>& levels) {
+  json.key("figures").begin_array();
+  for (std::size_t i = 0; i < analysis::kHeadlines; ++i) {
+    const HeadlineFigure& figure = analysis::headline_figures()[i];
+    json.begin_object()
+        .field("figure", key_of(i))
+        .field("title", figure.title)
+        .field("unit", unit_of(key_of(i), figure.unit));
+    optional_field(json, "lower_is_better", lower_is_better(i));
+    json.end_object();
+  }
+  json.end_array().key("modes").begin_array();
+  for (const spec::Arm& mode : analysis.modes()) {
+    json.begin_object()
+        .field("mode", spec::to_string(mode))
+        .field("title", analysis::long_name(mode))
+        .key("levels")
+        .begin_array();
+    for (const std::uint32_t concurrency : analysis.concurrencies())
+      if (const MeasuredLevel* const level = analysis.find(mode, concurrency)) write_level(json, *level, levels);
+    json.end_array().end_object();
+  }
+  json.end_array().key("files").begin_array();
+  for (const char* const name : {"report.md", "report.json", "report.html", "levels.csv", "plots.svg"})
+    json.value(name);
+  for (std::size_t i = 0; i < analysis::kHeadlines; ++i)
+    if (plot_of(key_of(i))) json.value(std::string(key_of(i)) + ".svg");
+  json.end_array();
+}
+
+std::string comparison_json(std::string_view baseline_id, const RunAnalysis& baseline, std::string_view candidate_id,
+                            const RunAnalysis& candidate) {
+  JsonWriter json;
+  json.begin_object().field("baseline", baseline_id).field("candidate", candidate_id).key("levels").begin_array();
+  for (const spec::Arm& mode : baseline.modes()) {
+    for (const std::uint32_t concurrency : baseline.concurrencies()) {
+      const MeasuredLevel* const before = baseline.find(mode, concurrency);
+      const MeasuredLevel* const after = candidate.find(mode, concurrency);
+      if (before == nullptr || after == nullptr) continue;
+      json.begin_object().field("mode", spec::to_string(mode)).field("concurrency", concurrency);
+      write_compared(json, *before, *after);
+      json.end_object();
+    }
+  }
+  json.end_array().end_object();
+  return json.take();
+}
+
+std::string levels_csv(const RunAnalysis& analysis) {
+  std::string csv = "mode,concurrency,repetitions,excluded";
+  for (std::size_t i = 0; i < analysis::kHeadlines; ++i) csv += fmt::format(",{0},{0}_low,{0}_high", key_of(i));
+  csv += "\n";
+  const auto cell = [](const std::optional<double>& value) {
+    return value ? fmt::format(",{:.6g}", *value) : std::string(",");
+  };
+  for (const MeasuredLevel& level : analysis.levels()) {
+    csv += fmt::format("{},{},{},{}", spec::to_string(level.record.mode), level.record.concurrency,
+                       level.repetitions.size(), level.analysis.excluded);
+    for (const HeadlineFigure& figure : analysis::headline_figures()) {
+      const Estimate estimate = analysis::estimate_of(level, figure);
+      csv += cell(estimate.value);
+      csv += cell(estimate.interval ? std::optional(estimate.interval->low) : std::nullopt);
+      csv += cell(estimate.interval ? std::optional(estimate.interval->high) : std::nullopt);
+    }
+    csv += "\n";
+  }
+  return csv;
+}
+
+}  // namespace kvist::dashboard

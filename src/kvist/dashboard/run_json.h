@@ -1,0 +1,31 @@
+// Stored runs as JSON of the dashboard (docs/formats/dashboard.md).
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kvist/analysis/run_analysis.h"
+#include "kvist/base/json_writer.h"
+#include "kvist/results/records.h"
+#include "kvist/results/store.h"
+
+namespace kvist::dashboard {
+
+/// The plot of report::plots_over_levels() that has the figure of that key; nothing: it is in none.
+[[nodiscard]] std::optional<std::size_t> plot_of(std::string_view figure);
+
+/// The fields of a run in a list, in an object that is begun.
+void write_run_head(JsonWriter& json, const std::string& id, const std::string& file, const results::RunRecord& head,
+                    const std::vector<results::LevelHead>& levels);
+/// "figures", "modes", "files".
+void write_curves(JsonWriter& json, const analysis::RunAnalysis& analysis,
+                  const std::vector<results::LevelHead>& levels);
+/// The answer to "compare": levels that both runs have in the same mode. Where the two were measured with the same
+/// seeds the verdict is that of the pairs.
+[[nodiscard]] std::string comparison_json(std::string_view baseline_id, const analysis::RunAnalysis& baseline,
+                                          std::string_view candidate_id, const analysis::RunAnalysis& candidate);
+
+}  // namespace kvist::dashboard

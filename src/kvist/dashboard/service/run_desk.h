@@ -1,0 +1,41 @@
+// Answers questions about stored runs on a thread of its own, because they take long.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "kvist/dashboard/run_library.h"
+
+namespace kvist::dashboard {
+
+/// Questions are answered in their order; at most kMostWaiting wait. Threads: any asks; the destructor waits for the
+/// question under way.
+class RunDesk {
+ public:
+  static constexpr std::size_t kMostWaiting = 64;
+  using Question = std::function<void(RunLibrary& library)>;
+
+  explicit RunDesk(RunLibrary library);
+  ~RunDesk();
+  RunDesk(const RunDesk&) = delete;
+  RunDesk& operator=(const RunDesk&) = delete;
+
+  /// False: too many wait.
+  [[nodiscard]] bool ask(Question question);
+
+ private:
+  void work();
+
+  RunLibrary library_;  // the thread's
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Question> waiting_;
+  bool ends_ = false;
+  std::thread thread_;
+};
+
+}  // namespace kvist::dashboard

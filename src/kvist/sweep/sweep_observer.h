@@ -1,0 +1,32 @@
+// Who watches a sweep while it runs.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "kvist/deploy/deployer.h"
+#include "kvist/loadgen/load_watch.h"
+#include "kvist/results/records.h"
+#include "kvist/sweep/plan.h"
+#include "kvist/workload/load_feed.h"
+
+namespace kvist::sweep {
+
+/// Is told what happens, in its order. Threads: the one that runs the sweep; a call must not block.
+class SweepObserver {
+ public:
+  virtual ~SweepObserver() = default;
+
+  /// What every load of the sweep is given; null: nobody looks at the load itself.
+  [[nodiscard]] virtual std::shared_ptr<loadgen::LoadWatch> watch() = 0;
+  [[nodiscard]] virtual std::shared_ptr<workload::LoadFeed> feed() = 0;
+
+  /// A mode's deployment is ready.
+  virtual void on_deployment(const deploy::Addresses& addresses) = 0;
+  virtual void on_level_begun(const PlannedLevel& level) = 0;
+  /// Its last snapshot is taken; its turns may still run.
+  virtual void on_level_measured() = 0;
+  virtual void on_level_stored(const results::LevelRecord& record) = 0;
+};
+
+}  // namespace kvist::sweep
