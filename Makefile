@@ -46,6 +46,9 @@ laboratory: build
 
 demo: build
 	@$(RELEASE)/bin/kvist sweep -f examples/sweeps/demo.yaml
+	@echo
+	@echo "look at it:       $(RELEASE)/bin/kvist dashboard out"
+	@echo "see it live:      $(RELEASE)/bin/kvist up -f examples/deployments/live-demo.yaml --workload examples/sweeps/demo.yaml --baseline out"
 
 demo-cpu: build
 	@test -d out/small-model || $(RELEASE)/bin/kvist model create out/small-model --size small --seed 1
