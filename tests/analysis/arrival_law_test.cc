@@ -7,7 +7,7 @@
 #include "kvist/report/arrival_text.h"
 #include "kvist/workload/open_arrivals.h"
 
-namespace kvist::analysis {
+namespace kvist::analysis::arrival_law_test {
 namespace {
 
 using spec::ArrivalKind;
@@ -155,4 +155,4 @@ TEST(ArrivalTest, ArrivalsRefusedBehindTheLastAcceptedOneCount) {
 }
 
 }  // namespace
-}  // namespace kvist::analysis
+}  // namespace kvist::analysis::arrival_law_test

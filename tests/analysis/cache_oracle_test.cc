@@ -8,7 +8,7 @@
 #include <map>
 #include <random>
 
-namespace kvist::analysis {
+namespace kvist::analysis::cache_oracle_test {
 namespace {
 
 using testing::ElementsAre;
@@ -128,4 +128,4 @@ TEST(CacheOracle, NoChoiceOfWhatToKeepReusesMore) {
 }
 
 }  // namespace
-}  // namespace kvist::analysis
+}  // namespace kvist::analysis::cache_oracle_test

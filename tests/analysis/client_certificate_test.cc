@@ -11,7 +11,7 @@
 #include "kvist/analysis/level_analysis.h"
 #include "kvist/base/statistics.h"
 
-namespace kvist::analysis {
+namespace kvist::analysis::client_certificate_test {
 namespace {
 
 using results::BoundedFigure;
@@ -279,4 +279,4 @@ TEST(ClientCertificate, WhatWaitedForAPlaceIsNotTheClientsLateness) {
 }
 
 }  // namespace
-}  // namespace kvist::analysis
+}  // namespace kvist::analysis::client_certificate_test

@@ -13,7 +13,7 @@
 #include "kvist/report/comparison_text.h"
 #include "kvist/report/report.h"
 
-namespace kvist::analysis {
+namespace kvist::analysis::comparison_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -193,4 +193,4 @@ TEST(Comparison, IsInTheReportOfASweepWithTwoModesAndRepetitions) {
 }
 
 }  // namespace
-}  // namespace kvist::analysis
+}  // namespace kvist::analysis::comparison_test

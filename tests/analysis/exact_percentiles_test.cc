@@ -4,7 +4,7 @@
 
 #include "analysis/sample_run.h"
 
-namespace kvist::analysis {
+namespace kvist::analysis::exact_percentiles_test {
 namespace {
 
 /// 40 chains of four requests with a speed of their own, as conversations of four turns or as a trace has them.
@@ -31,4 +31,4 @@ TEST(BootstrapPercentiles, OfATraceResampleItsSessions) {
 }
 
 }  // namespace
-}  // namespace kvist::analysis
+}  // namespace kvist::analysis::exact_percentiles_test

@@ -7,7 +7,7 @@
 
 #include "analysis/sample_run.h"
 
-namespace kvist::analysis {
+namespace kvist::analysis::level_analysis_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -216,4 +216,4 @@ TEST(LevelAnalysis, NonFiniteSamplesAreExcluded) {
 }
 
 }  // namespace
-}  // namespace kvist::analysis
+}  // namespace kvist::analysis::level_analysis_test

@@ -5,7 +5,7 @@
 
 #include "analysis/sample_run.h"
 
-namespace kvist::analysis {
+namespace kvist::analysis::merged_runs_test {
 namespace {
 
 using spec::RoutingMode;
@@ -65,4 +65,4 @@ TEST(MergedRuns, WhatWasNotMeasuredAlikeIsRefused) {
 }
 
 }  // namespace
-}  // namespace kvist::analysis
+}  // namespace kvist::analysis::merged_runs_test

@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace kvist::analysis {
+namespace kvist::analysis::named_figures_test {
 namespace {
 
 TEST(NamedFigures, TheCatalogueHasEachMetricOnceWithAllItsTitles) {
@@ -31,4 +31,4 @@ TEST(NamedFigures, APlotHasAnotherUnitOnlyWithAFactor) {
 }
 
 }  // namespace
-}  // namespace kvist::analysis
+}  // namespace kvist::analysis::named_figures_test

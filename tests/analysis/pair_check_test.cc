@@ -9,7 +9,7 @@
 #include "kvist/analysis/comparison.h"
 #include "kvist/workload/conversation.h"
 
-namespace kvist::analysis {
+namespace kvist::analysis::pair_check_test {
 namespace {
 
 using spec::RoutingMode;
@@ -153,4 +153,4 @@ TEST(PairCheck, TheSmallestChangeThatWouldHaveBeenFoundFollowsFromTheScatter) {
 }
 
 }  // namespace
-}  // namespace kvist::analysis
+}  // namespace kvist::analysis::pair_check_test

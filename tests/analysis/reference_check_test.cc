@@ -10,7 +10,7 @@
 #include "kvist/report/check_text.h"
 #include "kvist/report/report.h"
 
-namespace kvist::analysis {
+namespace kvist::analysis::reference_check_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -197,4 +197,4 @@ TEST(CheckRules, TheShippedBarsAreThoseOfTheIssue) {
 }
 
 }  // namespace
-}  // namespace kvist::analysis
+}  // namespace kvist::analysis::reference_check_test

@@ -6,7 +6,7 @@
 #include "analysis/sample_run.h"
 #include "kvist/report/regression_text.h"
 
-namespace kvist::analysis {
+namespace kvist::analysis::regression_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -144,4 +144,4 @@ TEST(Regression, SweepsOfOtherWorkloadsAreRefused) {
 }
 
 }  // namespace
-}  // namespace kvist::analysis
+}  // namespace kvist::analysis::regression_test

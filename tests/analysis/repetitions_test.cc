@@ -9,7 +9,7 @@
 #include "kvist/analysis/run_analysis.h"
 #include "kvist/report/report.h"
 
-namespace kvist::analysis {
+namespace kvist::analysis::repetitions_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -143,4 +143,4 @@ TEST(Repetitions, ASimulatedRunIsMarkedAndHasNoClientMeasurements) {
 }
 
 }  // namespace
-}  // namespace kvist::analysis
+}  // namespace kvist::analysis::repetitions_test

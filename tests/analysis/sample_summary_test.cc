@@ -4,7 +4,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::analysis {
+namespace kvist::analysis::sample_summary_test {
 namespace {
 
 void expect_same_figures(std::vector<float> samples, const std::string& what) {
@@ -39,4 +39,4 @@ TEST(SampleSummary, WithoutSamplesThereAreNoFigures) {
 }
 
 }  // namespace
-}  // namespace kvist::analysis
+}  // namespace kvist::analysis::sample_summary_test

@@ -6,7 +6,7 @@
 
 #include "analysis/sample_run.h"
 
-namespace kvist::analysis {
+namespace kvist::analysis::stop_rule_test {
 namespace {
 
 using spec::RoutingMode;
@@ -70,4 +70,4 @@ TEST(StopRule, TheFigureOfALevelWithTooManyErrorsIsNotKnown) {
 }
 
 }  // namespace
-}  // namespace kvist::analysis
+}  // namespace kvist::analysis::stop_rule_test

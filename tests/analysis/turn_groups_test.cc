@@ -7,7 +7,7 @@
 
 #include "analysis/sample_run.h"
 
-namespace kvist::analysis {
+namespace kvist::analysis::turn_groups_test {
 namespace {
 
 using testing::ElementsAre;
@@ -82,4 +82,4 @@ TEST(TurnGroups, RepetitionsAreMeansOverThoseThatHaveTheGroup) {
 }
 
 }  // namespace
-}  // namespace kvist::analysis
+}  // namespace kvist::analysis::turn_groups_test

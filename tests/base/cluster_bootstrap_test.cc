@@ -9,7 +9,7 @@
 #include "kvist/base/random.h"
 #include "kvist/base/statistics.h"
 
-namespace kvist {
+namespace kvist::cluster_bootstrap_test {
 namespace {
 
 std::vector<std::uint64_t> names(std::size_t n) {
@@ -124,4 +124,4 @@ TEST(ClusterBootstrap, WeightsArePoissonAndDependOnTheirKeyAlone) {
 }
 
 }  // namespace
-}  // namespace kvist
+}  // namespace kvist::cluster_bootstrap_test

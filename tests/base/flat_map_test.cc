@@ -9,7 +9,7 @@
 #include "kvist/base/id.h"
 #include "kvist/base/random.h"
 
-namespace kvist {
+namespace kvist::flat_map_test {
 namespace {
 
 using Key = Id<struct KeyTag, std::uint64_t>;
@@ -90,4 +90,4 @@ TEST(FlatMap, KeysChosenToMeetDoNotWithARandomMultiplier) {
 }
 
 }  // namespace
-}  // namespace kvist
+}  // namespace kvist::flat_map_test

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace kvist {
+namespace kvist::json_test {
 namespace {
 
 using testing::ElementsAre;
@@ -159,4 +159,4 @@ TEST(InQuotes, EscapesAndCutsOff) {
 }
 
 }  // namespace
-}  // namespace kvist
+}  // namespace kvist::json_test

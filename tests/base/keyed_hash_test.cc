@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace kvist {
+namespace kvist::keyed_hash_test {
 namespace {
 
 TEST(KeyedHashTest, GivesTheValueOfTheAuthorsForEightBytes) {
@@ -24,4 +24,4 @@ TEST(KeyedHashTest, AnotherKeyGivesOtherNames) {
 }
 
 }  // namespace
-}  // namespace kvist
+}  // namespace kvist::keyed_hash_test

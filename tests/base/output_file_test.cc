@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-namespace kvist {
+namespace kvist::output_file_test {
 namespace {
 
 TEST(OutputFile, AppearsWholeAtItsPlace) {
@@ -35,4 +35,4 @@ TEST(OutputFile, SaysWhatCannotBeWritten) {
 }
 
 }  // namespace
-}  // namespace kvist
+}  // namespace kvist::output_file_test

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-namespace kvist {
+namespace kvist::random_test {
 namespace {
 
 TEST(RandomStream, GivesTheSameValuesForTheSameSeedOnEveryMachine) {
@@ -68,4 +68,4 @@ TEST(MixSeed, DependsOnEveryPartAndOnTheirOrder) {
 }
 
 }  // namespace
-}  // namespace kvist
+}  // namespace kvist::random_test

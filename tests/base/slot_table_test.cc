@@ -8,7 +8,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist {
+namespace kvist::slot_table_test {
 namespace {
 
 TEST(SlotTable, AHandleOfAnErasedValueIsInvalid) {
@@ -70,4 +70,4 @@ TEST(SlotTable, BehavesLikeAMapWithKeysThatAreNeverReused) {
 }
 
 }  // namespace
-}  // namespace kvist
+}  // namespace kvist::slot_table_test

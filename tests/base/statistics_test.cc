@@ -4,7 +4,7 @@
 
 #include "kvist/base/windowed.h"
 
-namespace kvist {
+namespace kvist::statistics_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -52,4 +52,4 @@ TEST(WindowedRate, DividesTheIncreaseByTheWindow) {
 }
 
 }  // namespace
-}  // namespace kvist
+}  // namespace kvist::statistics_test

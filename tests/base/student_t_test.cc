@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist {
+namespace kvist::student_t_test {
 namespace {
 
 TEST(StudentT, QuantilesAreThoseOfTheTables) {
@@ -14,4 +14,4 @@ TEST(StudentT, QuantilesAreThoseOfTheTables) {
 }
 
 }  // namespace
-}  // namespace kvist
+}  // namespace kvist::student_t_test

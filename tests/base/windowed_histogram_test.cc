@@ -7,7 +7,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist {
+namespace kvist::windowed_histogram_test {
 namespace {
 
 TimePoint at_second(double second) {
@@ -61,4 +61,4 @@ TEST(WindowedHistogram, ExtremesCountInTheOuterBuckets) {
 }
 
 }  // namespace
-}  // namespace kvist
+}  // namespace kvist::windowed_histogram_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist {
+namespace kvist::windowed_test {
 namespace {
 
 using std::chrono::seconds;
@@ -29,4 +29,4 @@ TEST(WindowedRate, AShorterWindowHasItsOwnLength) {
 }
 
 }  // namespace
-}  // namespace kvist
+}  // namespace kvist::windowed_test

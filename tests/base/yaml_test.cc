@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-namespace kvist {
+namespace kvist::yaml_test {
 namespace {
 
 using testing::AllOf;
@@ -194,4 +194,4 @@ TEST(YamlTest, LoadsFilesAndNamesAMissingOne) {
 }
 
 }  // namespace
-}  // namespace kvist
+}  // namespace kvist::yaml_test

@@ -10,7 +10,7 @@
 #include "kvist/results/store.h"
 #include "kvist/spec/files.h"
 
-namespace kvist::cli {
+namespace kvist::cli::cli_test {
 namespace {
 
 using testing::AllOf;
@@ -225,4 +225,4 @@ TEST(ExamplesTest, EveryExampleIsRead) {
 }
 
 }  // namespace
-}  // namespace kvist::cli
+}  // namespace kvist::cli::cli_test

@@ -5,7 +5,7 @@
 
 #include "cli/command_test.h"
 
-namespace kvist::cli {
+namespace kvist::cli::command_tree_test {
 namespace {
 
 using testing::AllOf;
@@ -77,4 +77,4 @@ TEST_F(PrintedTest, TheRealCommandsAreInBoth) {
 }
 
 }  // namespace
-}  // namespace kvist::cli
+}  // namespace kvist::cli::command_tree_test

@@ -6,7 +6,7 @@
 
 #include "cli/command_test.h"
 
-namespace kvist::cli {
+namespace kvist::cli::compare_test {
 namespace {
 
 using testing::AllOf;
@@ -58,4 +58,4 @@ TEST_F(CompareTest, NamesWhatItCannotCompare) {
 }
 
 }  // namespace
-}  // namespace kvist::cli
+}  // namespace kvist::cli::compare_test

@@ -4,7 +4,7 @@
 #include "kvist/routing/decision_json.h"
 #include "kvist/routing/router.h"
 
-namespace kvist::cli {
+namespace kvist::cli::explain_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -76,4 +76,4 @@ TEST_F(ExplainTest, NamesTheProblemOfAFile) {
 }
 
 }  // namespace
-}  // namespace kvist::cli
+}  // namespace kvist::cli::explain_test

@@ -8,7 +8,7 @@
 #include "cli/command_test.h"
 #include "kvist/perfmodel/coefficients.h"
 
-namespace kvist::cli {
+namespace kvist::cli::plan_test {
 namespace {
 
 using testing::AllOf;
@@ -102,4 +102,4 @@ TEST_F(PlanCommandTest, FitRefusesWhatItCannotFit) {
 }
 
 }  // namespace
-}  // namespace kvist::cli
+}  // namespace kvist::cli::plan_test

@@ -7,7 +7,7 @@
 
 #include "kvist/base/json.h"
 
-namespace kvist::dashboard {
+namespace kvist::dashboard::baseline_test {
 namespace {
 
 const std::string kPublished = KVIST_SOURCE_DIR "/data/reference/trtllm-3xh200-rr-vs-kv-40-120.json";
@@ -99,4 +99,4 @@ TEST(Baseline, WhatIsNoBaselineIsRefusedWithItsName) {
 }
 
 }  // namespace
-}  // namespace kvist::dashboard
+}  // namespace kvist::dashboard::baseline_test

@@ -7,7 +7,7 @@
 
 #include "kvist/base/json.h"
 
-namespace kvist::dashboard {
+namespace kvist::dashboard::board_test {
 namespace {
 
 using workload::LoadBatch;
@@ -211,4 +211,4 @@ TEST_F(BoardTest, ARunningSweepHasProgressAndAnEnd) {
 }
 
 }  // namespace
-}  // namespace kvist::dashboard
+}  // namespace kvist::dashboard::board_test

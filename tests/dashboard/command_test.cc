@@ -7,7 +7,7 @@
 
 #include "kvist/base/json.h"
 
-namespace kvist::dashboard {
+namespace kvist::dashboard::command_test {
 namespace {
 
 template <class What>
@@ -74,4 +74,4 @@ TEST(Command, AnswersAreJson) {
 }
 
 }  // namespace
-}  // namespace kvist::dashboard
+}  // namespace kvist::dashboard::command_test

@@ -7,7 +7,7 @@
 
 #include "kvist/base/json.h"
 
-namespace kvist::dashboard {
+namespace kvist::dashboard::conversations_test {
 namespace {
 
 using workload::LoadBatch;
@@ -133,4 +133,4 @@ TEST(Conversations, WhatIsNoIdIsNotFound) {
 }
 
 }  // namespace
-}  // namespace kvist::dashboard
+}  // namespace kvist::dashboard::conversations_test

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-namespace kvist::dashboard {
+namespace kvist::dashboard::time_series_test {
 namespace {
 
 using Row = std::vector<std::optional<double>>;
@@ -80,4 +80,4 @@ TEST(TimeSeries, AHoleLongerThanTheRingShowsNothingOfBefore) {
 }
 
 }  // namespace
-}  // namespace kvist::dashboard
+}  // namespace kvist::dashboard::time_series_test

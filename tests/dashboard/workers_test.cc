@@ -7,7 +7,7 @@
 
 #include "kvist/base/json.h"
 
-namespace kvist::dashboard {
+namespace kvist::dashboard::workers_test {
 namespace {
 
 constexpr std::string_view kStatus = R"({"model":"m","mode":"kv","in_flight":3,"workers":[
@@ -244,4 +244,4 @@ TEST(WorkerReadings, APageOfAnOlderEngineHasItsOlderNames) {
 }
 
 }  // namespace
-}  // namespace kvist::dashboard
+}  // namespace kvist::dashboard::workers_test

@@ -10,7 +10,7 @@
 #include "deploy/scratch_folder.h"
 #include "kvist/net/event_loop.h"
 
-namespace kvist::deploy {
+namespace kvist::deploy::child_process_test {
 namespace {
 
 using testing::AllOf;
@@ -132,4 +132,4 @@ TEST_F(ChildProcessTest, AProgramThatCannotRunIsAnErrorAtOnce) {
 }
 
 }  // namespace
-}  // namespace kvist::deploy
+}  // namespace kvist::deploy::child_process_test

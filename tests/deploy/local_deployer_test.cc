@@ -8,7 +8,7 @@
 #include "deploy/scratch_folder.h"
 #include "kvist/spec/files.h"
 
-namespace kvist::deploy {
+namespace kvist::deploy::local_deployer_test {
 namespace {
 
 using testing::AllOf;
@@ -165,4 +165,4 @@ TEST_F(LocalDeployerTest, CollectsTheWorkersCounters) {
 }
 
 }  // namespace
-}  // namespace kvist::deploy
+}  // namespace kvist::deploy::local_deployer_test

@@ -6,7 +6,7 @@
 #include "kvist/deploy/ready_line.h"
 #include "kvist/deploy/worker_metrics.h"
 
-namespace kvist::deploy {
+namespace kvist::deploy::parsing_test {
 namespace {
 
 using testing::AllOf;
@@ -105,4 +105,4 @@ TEST(WorkerMetricsTest, NamesTheWorkerAndTheMetricThatIsMissing) {
 }
 
 }  // namespace
-}  // namespace kvist::deploy
+}  // namespace kvist::deploy::parsing_test

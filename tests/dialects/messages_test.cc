@@ -11,7 +11,7 @@
 #include "kvist/openai/errors.h"
 #include "stream.h"
 
-namespace kvist::dialects {
+namespace kvist::dialects::messages_test {
 namespace {
 
 std::string chat_of(std::string_view body) {
@@ -257,4 +257,4 @@ TEST(Messages, ErrorsHaveAnthropicsTypes) {
 }
 
 }  // namespace
-}  // namespace kvist::dialects
+}  // namespace kvist::dialects::messages_test

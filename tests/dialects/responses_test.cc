@@ -9,7 +9,7 @@
 #include "kvist/dialects/dialect.h"
 #include "stream.h"
 
-namespace kvist::dialects {
+namespace kvist::dialects::responses_test {
 namespace {
 
 std::string chat_of(std::string_view body) {
@@ -195,4 +195,4 @@ TEST(Responses, WhatIsKeptIsBounded) {
 }
 
 }  // namespace
-}  // namespace kvist::dialects
+}  // namespace kvist::dialects::responses_test

@@ -12,7 +12,7 @@
 #include "kvist/dispatch/dispatcher.h"
 #include "kvist/dispatch/worker_places.h"
 
-namespace kvist::dispatch {
+namespace kvist::dispatch::changing_fleet_test {
 namespace {
 
 constexpr std::uint32_t kBlockSize = 4;
@@ -317,4 +317,4 @@ TEST(ChangingFleet, CreditsNothingOfARemovedWorkerToTheNextInItsPlace) {
 }
 
 }  // namespace
-}  // namespace kvist::dispatch
+}  // namespace kvist::dispatch::changing_fleet_test

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-namespace kvist::dispatch {
+namespace kvist::dispatch::dispatcher_test {
 namespace {
 
 class DispatcherTest : public ::testing::Test {
@@ -588,4 +588,4 @@ TEST(RetryBudget, IsEarnedByRequestsAndByTimeUpToTheMost) {
 }
 
 }  // namespace
-}  // namespace kvist::dispatch
+}  // namespace kvist::dispatch::dispatcher_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist::dispatch {
+namespace kvist::dispatch::fair_share_test {
 namespace {
 
 using std::chrono::seconds;
@@ -84,4 +84,4 @@ TEST(FairShare, IsBoundedAndLastsForDays) {
 }
 
 }  // namespace
-}  // namespace kvist::dispatch
+}  // namespace kvist::dispatch::fair_share_test

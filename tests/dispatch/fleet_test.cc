@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist::dispatch {
+namespace kvist::dispatch::fleet_test {
 namespace {
 
 class FleetTest : public ::testing::Test {
@@ -108,4 +108,4 @@ TEST_F(FleetTest, ConfiguredLimitsWinThenReportedThenInferred) {
 }
 
 }  // namespace
-}  // namespace kvist::dispatch
+}  // namespace kvist::dispatch::fleet_test

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace kvist::dispatch {
+namespace kvist::dispatch::model_watch_test {
 namespace {
 
 class ModelWatchTest : public ::testing::Test {
@@ -96,4 +96,4 @@ TEST_F(ModelWatchTest, NoListIsNoReason) {
 }
 
 }  // namespace
-}  // namespace kvist::dispatch
+}  // namespace kvist::dispatch::model_watch_test

@@ -7,7 +7,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::dispatch {
+namespace kvist::dispatch::outlier_watch_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -225,4 +225,4 @@ TEST(OutlierWatch, KeepsItsInvariantsWhateverHappens) {
 }
 
 }  // namespace
-}  // namespace kvist::dispatch
+}  // namespace kvist::dispatch::outlier_watch_test

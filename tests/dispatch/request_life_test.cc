@@ -7,7 +7,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::dispatch {
+namespace kvist::dispatch::request_life_test {
 namespace {
 
 constexpr TimePoint kDeadline{std::chrono::seconds(600)};
@@ -457,4 +457,4 @@ TEST(RequestLife, KeepsItsInvariantsWhateverHappens) {
 }
 
 }  // namespace
-}  // namespace kvist::dispatch
+}  // namespace kvist::dispatch::request_life_test

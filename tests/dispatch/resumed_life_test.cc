@@ -3,7 +3,7 @@
 
 #include "kvist/dispatch/request_life.h"
 
-namespace kvist::dispatch {
+namespace kvist::dispatch::resumed_life_test {
 namespace {
 
 routing::Decision to(std::uint32_t worker) {
@@ -94,4 +94,4 @@ TEST(ResumedLife, ABegunAnswerLeavesAStalledWorkerOnlyForAnother) {
 }
 
 }  // namespace
-}  // namespace kvist::dispatch
+}  // namespace kvist::dispatch::resumed_life_test

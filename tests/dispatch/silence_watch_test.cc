@@ -6,7 +6,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::dispatch {
+namespace kvist::dispatch::silence_watch_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -100,4 +100,4 @@ TEST(SilenceWatch, LeavesNeitherEarlyNorLate) {
 }
 
 }  // namespace
-}  // namespace kvist::dispatch
+}  // namespace kvist::dispatch::silence_watch_test

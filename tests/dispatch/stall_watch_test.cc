@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist::dispatch {
+namespace kvist::dispatch::stall_watch_test {
 namespace {
 
 TimePoint at_ms(std::int64_t ms) {
@@ -32,4 +32,4 @@ TEST(StallWatch, TheTimeoutFollowsTheExpectedDuration) {
 }
 
 }  // namespace
-}  // namespace kvist::dispatch
+}  // namespace kvist::dispatch::stall_watch_test

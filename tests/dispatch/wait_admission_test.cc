@@ -4,7 +4,7 @@
 
 #include "kvist/routing/load_tracker.h"
 
-namespace kvist::dispatch {
+namespace kvist::dispatch::wait_admission_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -140,4 +140,4 @@ TEST_F(WaitAdmissionTest, ClassesAreBounded) {
 }
 
 }  // namespace
-}  // namespace kvist::dispatch
+}  // namespace kvist::dispatch::wait_admission_test

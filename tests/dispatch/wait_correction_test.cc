@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist::dispatch {
+namespace kvist::dispatch::wait_correction_test {
 namespace {
 
 constexpr double kShortMs = 100;
@@ -39,4 +39,4 @@ TEST(WaitCorrection, KeepsItsRatioWhenShortIsAnotherTime) {
 }
 
 }  // namespace
-}  // namespace kvist::dispatch
+}  // namespace kvist::dispatch::wait_correction_test

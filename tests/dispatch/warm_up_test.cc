@@ -10,7 +10,7 @@
 
 #include "kvist/dispatch/dispatcher.h"
 
-namespace kvist::dispatch {
+namespace kvist::dispatch::warm_up_test {
 namespace {
 
 TEST(WarmUp, AllowsOneMoreWithEachAnswer) {
@@ -214,4 +214,4 @@ TEST(WarmUpInVirtualTime, IfAllAreNewNoneIsHeldBack) {
 }
 
 }  // namespace
-}  // namespace kvist::dispatch
+}  // namespace kvist::dispatch::warm_up_test

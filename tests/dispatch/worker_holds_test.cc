@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace kvist::dispatch {
+namespace kvist::dispatch::worker_holds_test {
 namespace {
 
 TEST(WorkerHolds, TheLastDecisionCountsUntilItIsUndone) {
@@ -30,4 +30,4 @@ TEST(WorkerHolds, ForgetsTheOldestOfTooMany) {
 }
 
 }  // namespace
-}  // namespace kvist::dispatch
+}  // namespace kvist::dispatch::worker_holds_test

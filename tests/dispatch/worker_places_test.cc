@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace kvist::dispatch {
+namespace kvist::dispatch::worker_places_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -110,4 +110,4 @@ TEST_F(WorkerPlacesTest, ThePlaceThatWasLeftFirstIsTakenFirst) {
 }
 
 }  // namespace
-}  // namespace kvist::dispatch
+}  // namespace kvist::dispatch::worker_places_test

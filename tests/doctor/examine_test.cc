@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-namespace kvist::doctor {
+namespace kvist::doctor::examine_test {
 namespace {
 
 using gateway::TokenizerMatch;
@@ -197,4 +197,4 @@ TEST(Findings, AreWrittenAsTextAndJson) {
 }
 
 }  // namespace
-}  // namespace kvist::doctor
+}  // namespace kvist::doctor::examine_test

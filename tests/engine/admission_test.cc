@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist::engine {
+namespace kvist::engine::admission_test {
 namespace {
 
 TEST(ReserveToCompletion, AdmitsWhatFitsAndNotOneBlockMore) {
@@ -52,4 +52,4 @@ TEST(ReserveToCompletionDeathTest, RefusesToPromiseLessThanNothing) {
 }
 
 }  // namespace
-}  // namespace kvist::engine
+}  // namespace kvist::engine::admission_test

@@ -5,7 +5,7 @@
 #include "engine/scripted_executor.h"
 #include "kvist/engine/core.h"
 
-namespace kvist::engine {
+namespace kvist::engine::core_abort_test {
 namespace {
 
 class CoreAbortTest : public ::testing::TestWithParam<std::uint32_t> {
@@ -190,4 +190,4 @@ TEST_P(CoreAbortTest, LetsTheSameIdBeUsedAgainAfterItLeft) {
 INSTANTIATE_TEST_SUITE_P(Depth, CoreAbortTest, ::testing::Values(1U, 2U));
 
 }  // namespace
-}  // namespace kvist::engine
+}  // namespace kvist::engine::core_abort_test

@@ -3,7 +3,7 @@
 #include "engine/scripted_executor.h"
 #include "kvist/engine/core.h"
 
-namespace kvist::engine {
+namespace kvist::engine::core_block_tables_test {
 namespace {
 
 // Each block of a plan belongs to its sequence at that place: what is written for a token is found there in later
@@ -43,4 +43,4 @@ TEST(CoreBlockTables, NameTheSamePlaceForATokenInEveryStep) {
 }
 
 }  // namespace
-}  // namespace kvist::engine
+}  // namespace kvist::engine::core_block_tables_test

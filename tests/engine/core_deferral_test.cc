@@ -5,7 +5,7 @@
 #include "engine/scripted_executor.h"
 #include "kvist/engine/core.h"
 
-namespace kvist::engine {
+namespace kvist::engine::core_deferral_test {
 namespace {
 
 class CoreDeferralTest : public ::testing::TestWithParam<std::uint32_t> {
@@ -86,4 +86,4 @@ TEST_P(CoreDeferralTest, AnAbortedPrefillIsTakenOverByTheNext) {
 INSTANTIATE_TEST_SUITE_P(Depth, CoreDeferralTest, ::testing::Values(1U, 2U));
 
 }  // namespace
-}  // namespace kvist::engine
+}  // namespace kvist::engine::core_deferral_test

@@ -6,7 +6,7 @@
 #include "engine/scripted_executor.h"
 #include "kvist/engine/core.h"
 
-namespace kvist::engine {
+namespace kvist::engine::core_greedy_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -186,4 +186,4 @@ TEST_P(CoreGreedyAbortTest, AbortOfAPreemptedRequestFreesItsSlot) {
 INSTANTIATE_TEST_SUITE_P(Depth, CoreGreedyAbortTest, ::testing::Values(1U, 2U));
 
 }  // namespace
-}  // namespace kvist::engine
+}  // namespace kvist::engine::core_greedy_test

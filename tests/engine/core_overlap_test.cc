@@ -5,7 +5,7 @@
 #include "engine/scripted_executor.h"
 #include "kvist/engine/core.h"
 
-namespace kvist::engine {
+namespace kvist::engine::core_overlap_test {
 namespace {
 
 const CoreOptions kOptions{.model = "m",
@@ -121,4 +121,4 @@ TEST_F(CoreOverlapTest, GivesTheSameAnswersAsOneStepAtATime) {
 }
 
 }  // namespace
-}  // namespace kvist::engine
+}  // namespace kvist::engine::core_overlap_test

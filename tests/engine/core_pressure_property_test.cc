@@ -9,7 +9,7 @@
 #include "kvist/base/random.h"
 #include "kvist/engine/core.h"
 
-namespace kvist::engine {
+namespace kvist::engine::core_pressure_property_test {
 namespace {
 
 /// Drafts from 0 to 4, another length each step.
@@ -179,4 +179,4 @@ TEST(CorePressureProperty, ReservationGivesTheAnswersOfAnIdleEngine) {
 }
 
 }  // namespace
-}  // namespace kvist::engine
+}  // namespace kvist::engine::core_pressure_property_test

@@ -9,7 +9,7 @@
 #include "kvist/base/random.h"
 #include "kvist/engine/core.h"
 
-namespace kvist::engine {
+namespace kvist::engine::core_property_test {
 namespace {
 
 /// One random life of an engine.
@@ -208,4 +208,4 @@ TEST(CoreProperty, TheSameCallsGiveTheSameResults) {
 }
 
 }  // namespace
-}  // namespace kvist::engine
+}  // namespace kvist::engine::core_property_test

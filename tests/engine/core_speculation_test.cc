@@ -5,7 +5,7 @@
 #include "engine/scripted_executor.h"
 #include "kvist/engine/core.h"
 
-namespace kvist::engine {
+namespace kvist::engine::core_speculation_test {
 namespace {
 
 CoreOptions options(std::uint32_t steps_in_flight) {
@@ -140,4 +140,4 @@ TEST_P(CoreSpeculationTest, AnAbortDuringVerificationHoldsTheBlocksUntilItEnds) 
 INSTANTIATE_TEST_SUITE_P(Depth, CoreSpeculationTest, ::testing::Values(1U, 2U));
 
 }  // namespace
-}  // namespace kvist::engine
+}  // namespace kvist::engine::core_speculation_test

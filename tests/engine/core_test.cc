@@ -6,7 +6,7 @@
 #include "engine/driver.h"
 #include "engine/scripted_executor.h"
 
-namespace kvist::engine {
+namespace kvist::engine::core_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -474,4 +474,4 @@ TEST_F(CoreTest, DeathOnAStepThatIsNotTheOldest) {
 }
 
 }  // namespace
-}  // namespace kvist::engine
+}  // namespace kvist::engine::core_test

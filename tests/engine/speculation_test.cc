@@ -7,7 +7,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::engine {
+namespace kvist::engine::speculation_test {
 namespace {
 
 // One H200 with the 70B model and the EAGLE-3 drafter, as the profiles have them.
@@ -122,4 +122,4 @@ TEST(MakeSpeculationPolicy, FollowsTheSettings) {
 }
 
 }  // namespace
-}  // namespace kvist::engine
+}  // namespace kvist::engine::speculation_test

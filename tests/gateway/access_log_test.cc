@@ -18,7 +18,7 @@
 #include <string>
 #include <thread>
 
-namespace kvist::gateway {
+namespace kvist::gateway::access_log_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -148,4 +148,4 @@ TEST_F(AccessLogTest, WhatAReaderWhoLeftDoesNotGetIsCounted) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::access_log_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist::gateway {
+namespace kvist::gateway::admission_fields_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -59,4 +59,4 @@ TEST(AdmissionFields, WhatOnlyReadsIsExempt) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::admission_fields_test

@@ -7,7 +7,7 @@
 
 #include "fake_worker.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::answer_relay_test {
 namespace {
 
 struct Relayed {
@@ -345,4 +345,4 @@ TEST(AnswerRelay, TellsTheServersErrorsFromTheRequests) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::answer_relay_test

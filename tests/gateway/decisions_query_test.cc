@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist::gateway {
+namespace kvist::gateway::decisions_query_test {
 namespace {
 
 TEST(DecisionsQueryTest, ReadsLimitAndRequest) {
@@ -27,4 +27,4 @@ TEST(DecisionsQueryTest, SaysWhatWouldBeRight) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::decisions_query_test

@@ -7,7 +7,7 @@
 
 #include "running_gateway.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::dialect_test {
 namespace {
 
 constexpr std::string_view kMessage =
@@ -156,4 +156,4 @@ TEST(Dialects, TokensAreCountedByAWorker) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::dialect_test

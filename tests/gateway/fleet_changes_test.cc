@@ -16,7 +16,7 @@
 #include "running_gateway.h"
 #include "streaming_client.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::fleet_changes_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -323,4 +323,4 @@ TEST(ModelAliases, AreTheModelUnderOtherNames) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::fleet_changes_test

@@ -14,7 +14,7 @@
 #include "kvist/gateway/warning_gate.h"
 #include "kvist/gateway/worker_monitor.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::gateway_pieces_test {
 namespace {
 
 Environment environment(std::map<std::string, std::string> variables) {
@@ -256,4 +256,4 @@ TEST(PassedOnPaths, AreNeverThoseThatControlAWorkerOrExposeItsInternals) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::gateway_pieces_test

@@ -17,7 +17,7 @@
 #include "kvist/gateway/key_metrics.h"
 #include "kvist/gateway/worker_settings.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::key_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -408,4 +408,4 @@ TEST_F(KeyGateTest, WorkersHaveKeysOfTheirOwn) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::key_test

@@ -11,7 +11,7 @@
 #include "running_gateway.h"
 #include "streaming_client.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::key_use_test {
 namespace {
 
 class KeyUseTest : public ::testing::Test {
@@ -110,4 +110,4 @@ TEST_F(KeyUseTest, AModelThatDoesNotExistCostsNothing) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::key_use_test

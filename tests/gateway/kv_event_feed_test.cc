@@ -12,7 +12,7 @@
 #include "kvist/routing/router.h"
 #include "net/loop_thread.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::kv_event_feed_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -99,4 +99,4 @@ TEST_F(KvEventFeedTest, ALossAtTheEndShowsByWhatTheWorkerSays) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::kv_event_feed_test

@@ -6,7 +6,7 @@
 #include "running_gateway.h"
 #include "streaming_client.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::migration_test {
 namespace {
 
 using ::testing::EndsWith;
@@ -181,4 +181,4 @@ TEST(Migration, AWorkerThatDoesNotGoOnIsPassedByAndNotBlamed) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::migration_test

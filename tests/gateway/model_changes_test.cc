@@ -18,7 +18,7 @@
 #include "kvist/gateway/served_models.h"
 #include "running_gateway.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::model_changes_test {
 namespace {
 
 /// The models of a gateway and the file that they follow, on a loop with a thread of its own.
@@ -259,4 +259,4 @@ TEST_F(ModelChangesTest, AModelIsThereUntilWhoAddsAWorkerHasHisAnswer) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::model_changes_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace kvist::gateway {
+namespace kvist::gateway::model_names_test {
 namespace {
 
 using ::testing::AllOf;
@@ -57,4 +57,4 @@ TEST(ModelNamesTest, OneModelNeedsNoName) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::model_names_test

@@ -14,7 +14,7 @@
 #include "running_gateway.h"
 #include "text/model_directory.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::model_tokenizer_test {
 namespace {
 
 class ModelTokenizerTest : public ::testing::Test {
@@ -314,4 +314,4 @@ TEST(ReadingPoolTest, RefusesBeyondItsBoundAndDropsWhatWaits) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::model_tokenizer_test

@@ -12,7 +12,7 @@
 #include "kvist/tokenizer/bpe_trainer.h"
 #include "text/model_directory.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::prefix_cache_test {
 namespace {
 
 constexpr std::uint32_t kBlockSize = 8;
@@ -215,4 +215,4 @@ TEST_F(PrefixCacheTest, EqualsTheUncachedResultForAnyHistory) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::prefix_cache_test

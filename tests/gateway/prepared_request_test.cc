@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace kvist::gateway {
+namespace kvist::gateway::prepared_request_test {
 namespace {
 
 class PrepareTest : public ::testing::Test {
@@ -59,4 +59,4 @@ TEST_F(PrepareTest, SaysWhatCannotBeRead) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::prepared_request_test

@@ -16,7 +16,7 @@
 #include "kvist/kv/kv_event_codec.h"
 #include "kvist/kv_index/kv_index.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::prompt_identity_test {
 namespace {
 
 constexpr std::uint32_t kBlockSize = 4;
@@ -121,4 +121,4 @@ TEST_F(PromptIdentityTest, AnyTwoIdentitiesShareNothing) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::prompt_identity_test

@@ -4,7 +4,7 @@
 
 #include "kvist/kv/block_hash.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::prompt_reader_test {
 namespace {
 
 constexpr std::uint32_t kBlockSize = 4;
@@ -102,4 +102,4 @@ TEST_F(PromptReaderTest, RefusesNonRequests) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::prompt_reader_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist::gateway {
+namespace kvist::gateway::proxy_headers_test {
 namespace {
 
 TEST(ProxyHeaders, WhatIsMeantForOneHopStaysThere) {
@@ -81,4 +81,4 @@ TEST(HeadersForClient, ARedirectOfTheWorkersLeadsBackToTheGateway) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::proxy_headers_test

@@ -6,7 +6,7 @@
 #include "running_gateway.h"
 #include "streaming_client.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::proxy_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -424,4 +424,4 @@ TEST(ProxyAdmission, BeyondTheBoundTheAnswerIs503WithRetryAfter) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::proxy_test

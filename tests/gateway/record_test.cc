@@ -14,7 +14,7 @@
 #include "kvist/gateway/record_writer.h"
 #include "running_gateway.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::record_test {
 namespace {
 
 using std::chrono::microseconds;
@@ -270,4 +270,4 @@ TEST_F(RecordingGatewayTest, AFileThatCannotBeMadeIsAnErrorAtTheStart) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::record_test

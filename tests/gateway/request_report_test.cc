@@ -12,7 +12,7 @@
 #include "kvist/gateway/otlp_json.h"
 #include "kvist/gateway/request_times.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::request_report_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -130,4 +130,4 @@ TEST(OtlpJson, TheSpansOfARequestAreATree) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::request_report_test

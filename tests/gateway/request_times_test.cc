@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-namespace kvist::gateway {
+namespace kvist::gateway::request_times_test {
 namespace {
 
 using std::chrono_literals::operator""ms;
@@ -27,4 +27,4 @@ TEST(RequestTimes, ANewWorkerInheritsNothingOfThePlacesLastOne) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::request_times_test

@@ -7,7 +7,7 @@
 #include "kvist/base/random.h"
 #include "kvist/openai/codec.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::resumable_answer_test {
 namespace {
 
 constexpr std::size_t kBytes = 100;
@@ -113,4 +113,4 @@ TEST(ResumableHeader, IsANumberOfSeconds) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::resumable_answer_test

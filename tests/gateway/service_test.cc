@@ -12,7 +12,7 @@
 #include "kvist/tokenizer/tokenizer.h"
 #include "running_gateway.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::service_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -457,4 +457,4 @@ TEST_F(ServiceTest, TakesItsModeFromTheEnvironment) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::service_test

@@ -4,7 +4,7 @@
 
 #include "running_gateway.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::several_models_test {
 namespace {
 
 using ::testing::AllOf;
@@ -208,4 +208,4 @@ TEST(OneModelTest, AListOfOneServesItWithoutItsName) {
 INSTANTIATE_TEST_SUITE_P(Threads, SeveralModelsTest, ::testing::Values(1, 3));
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::several_models_test

@@ -10,7 +10,7 @@
 #include "running_gateway.h"
 #include "streaming_client.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::shut_down_test {
 namespace {
 
 const std::string kPath = "/v1/chat/completions";
@@ -115,4 +115,4 @@ TEST(ShutDown, AskedAgainItEndsAtOnce) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::shut_down_test

@@ -12,7 +12,7 @@
 #include "kvist/net/sha256.h"
 #include "running_gateway.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::unread_body_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -155,4 +155,4 @@ TEST(UnreadRequest, GoesByItsModel) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::unread_body_test

@@ -21,7 +21,7 @@
 #include "kvist/kv/block_hash.h"
 #include "kvist/text/model_text.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::vllm_golden_test {
 namespace {
 
 std::vector<std::filesystem::path> recordings() {
@@ -105,4 +105,4 @@ TEST(VllmGoldenTest, PromptsBecomeTheSameTokens) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::vllm_golden_test

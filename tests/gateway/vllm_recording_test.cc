@@ -7,7 +7,7 @@
 
 #include "kvist/gateway/worker_monitor.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::vllm_recording_test {
 namespace {
 
 TEST(VllmRecording, ThePageOfMetricsTellsLimitsAndLoad) {
@@ -27,4 +27,4 @@ TEST(VllmRecording, ThePageOfMetricsTellsLimitsAndLoad) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::vllm_recording_test

@@ -13,7 +13,7 @@
 #include "net/certificates.h"
 #include "net/loop_thread.h"
 
-namespace kvist::gateway {
+namespace kvist::gateway::worker_settings_reader_test {
 namespace {
 
 class WorkerSettingsReaderTest : public testing::Test {
@@ -89,4 +89,4 @@ TEST_F(WorkerSettingsReaderTest, NothingIsSaidAfterItsEnd) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::worker_settings_reader_test

@@ -3,7 +3,7 @@
 
 #include "kvist/jinja/template.h"
 
-namespace kvist::jinja {
+namespace kvist::jinja::host_function_test {
 namespace {
 
 std::string rendered(std::string_view source) {
@@ -34,4 +34,4 @@ TEST(HostFunctions, ErrorsHaveTheirPlace) {
 }
 
 }  // namespace
-}  // namespace kvist::jinja
+}  // namespace kvist::jinja::host_function_test

@@ -6,7 +6,7 @@
 
 #include "jinja/rendering.h"
 
-namespace kvist::jinja {
+namespace kvist::jinja::language_test {
 namespace {
 
 TEST(JinjaLanguageTest, ControlsWhiteSpaceAsJinjaDoes) {
@@ -177,4 +177,4 @@ TEST(JinjaLanguageTest, NamesWhatItCannotCompute) {
 }
 
 }  // namespace
-}  // namespace kvist::jinja
+}  // namespace kvist::jinja::language_test

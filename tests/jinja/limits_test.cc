@@ -5,7 +5,7 @@
 
 #include "jinja/rendering.h"
 
-namespace kvist::jinja {
+namespace kvist::jinja::limits_test {
 namespace {
 
 ErrorCode code_of(std::string_view source, std::string_view variables = "{}") {
@@ -98,4 +98,4 @@ TEST(JinjaLimitsTest, BrokenJson) {
 }
 
 }  // namespace
-}  // namespace kvist::jinja
+}  // namespace kvist::jinja::limits_test

@@ -6,7 +6,7 @@
 #include "jinja/rendering.h"
 #include "kvist/base/random.h"
 
-namespace kvist::jinja {
+namespace kvist::jinja::marks_test {
 namespace {
 
 constexpr std::string_view kData = R"({"u": " Ab\ncd ", "n": "x", "l": ["p", "q"], "d": {"k": "v\"w"}, "i": 7})";
@@ -66,4 +66,4 @@ TEST(JinjaMarksTest, EqualTheirAlphabet) {
 }
 
 }  // namespace
-}  // namespace kvist::jinja
+}  // namespace kvist::jinja::marks_test

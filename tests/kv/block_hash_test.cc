@@ -9,7 +9,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::kv {
+namespace kvist::kv::block_hash_test {
 namespace {
 
 std::vector<TokenId> counted(std::uint32_t count, std::uint32_t first = 0) {
@@ -96,4 +96,4 @@ TEST(BlockHash, IsXxh3OfTheParentAndTheBlocksTokens) {
 }
 
 }  // namespace
-}  // namespace kvist::kv
+}  // namespace kvist::kv::block_hash_test

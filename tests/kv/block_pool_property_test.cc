@@ -8,7 +8,7 @@
 #include "kvist/base/random.h"
 #include "kvist/kv/block_pool.h"
 
-namespace kvist::kv {
+namespace kvist::kv::block_pool_property_test {
 namespace {
 
 constexpr std::uint32_t kBlocks = 24;
@@ -211,4 +211,4 @@ TEST(BlockPoolProperty, AgreesWithANaiveModel) {
 }
 
 }  // namespace
-}  // namespace kvist::kv
+}  // namespace kvist::kv::block_pool_property_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace kvist::kv {
+namespace kvist::kv::block_pool_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -202,4 +202,4 @@ TEST(BlockPoolDeathTest, RefusesWhatBreaksItsInvariants) {
 }
 
 }  // namespace
-}  // namespace kvist::kv
+}  // namespace kvist::kv::block_pool_test

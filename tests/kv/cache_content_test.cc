@@ -10,7 +10,7 @@
 
 #include "kvist/kv/cache_content.h"
 
-namespace kvist::kv {
+namespace kvist::kv::cache_content_test {
 namespace {
 
 constexpr std::uint32_t kBlockSize = 4;
@@ -180,4 +180,4 @@ TEST(CacheContent, OtherMediaAndGroupsAreNotFollowed) {
 }
 
 }  // namespace
-}  // namespace kvist::kv
+}  // namespace kvist::kv::cache_content_test

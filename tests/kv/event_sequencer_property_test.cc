@@ -8,7 +8,7 @@
 #include "kvist/base/random.h"
 #include "kvist/kv/event_sequencer.h"
 
-namespace kvist::kv {
+namespace kvist::kv::event_sequencer_property_test {
 namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(100);
@@ -238,4 +238,4 @@ TEST(EventSequencerProperty, FollowsTheStreamWithoutReplay) {
 }
 
 }  // namespace
-}  // namespace kvist::kv
+}  // namespace kvist::kv::event_sequencer_property_test

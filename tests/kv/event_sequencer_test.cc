@@ -5,7 +5,7 @@
 
 #include <limits>
 
-namespace kvist::kv {
+namespace kvist::kv::event_sequencer_test {
 namespace {
 
 using std::chrono::seconds;
@@ -543,4 +543,4 @@ TEST_F(EventSequencerTest, ResetsSayWhatWasLost) {
 }
 
 }  // namespace
-}  // namespace kvist::kv
+}  // namespace kvist::kv::event_sequencer_test

@@ -5,7 +5,7 @@
 #include "kvist/kv/kv_event_codec.h"
 #include "kvist/kv/msgpack.h"
 
-namespace kvist::kv {
+namespace kvist::kv::field_counts_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -67,4 +67,4 @@ TEST(FieldCounts, AnEventWithASessionIsReadAndItsSessionCounted) {
 }
 
 }  // namespace
-}  // namespace kvist::kv
+}  // namespace kvist::kv::field_counts_test

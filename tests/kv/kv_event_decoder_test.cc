@@ -10,7 +10,7 @@
 #include "kvist/kv/kv_event_codec.h"
 #include "kvist/kv/msgpack.h"
 
-namespace kvist::kv {
+namespace kvist::kv::kv_event_decoder_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -182,4 +182,4 @@ TEST_F(KvEventDecoding, ReadsASmallBatchAfterALargeOne) {
 }
 
 }  // namespace
-}  // namespace kvist::kv
+}  // namespace kvist::kv::kv_event_decoder_test

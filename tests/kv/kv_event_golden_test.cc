@@ -7,7 +7,7 @@
 
 #include "kvist/kv/kv_event_codec.h"
 
-namespace kvist::kv {
+namespace kvist::kv::kv_event_golden_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -254,4 +254,4 @@ TEST(KvEventCodec, ProblemsAreSafeForALogLine) {
 }
 
 }  // namespace
-}  // namespace kvist::kv
+}  // namespace kvist::kv::kv_event_golden_test

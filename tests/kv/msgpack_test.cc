@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-namespace kvist::kv {
+namespace kvist::kv::msgpack_test {
 namespace {
 
 using Kind = MsgpackToken::Kind;
@@ -182,4 +182,4 @@ TEST(Msgpack, TheUnusedByteIsRefused) {
 }
 
 }  // namespace
-}  // namespace kvist::kv
+}  // namespace kvist::kv::msgpack_test

@@ -11,7 +11,7 @@
 
 #include "kvist/kv/event_sequencer.h"
 
-namespace kvist::kv {
+namespace kvist::kv::unreadable_batches_test {
 namespace {
 
 using std::chrono::minutes;
@@ -138,4 +138,4 @@ TEST_F(UnreadableBatchesTest, WithoutReplayNothingIsAskedFor) {
 }
 
 }  // namespace
-}  // namespace kvist::kv
+}  // namespace kvist::kv::unreadable_batches_test

@@ -12,7 +12,7 @@
 
 #include "kvist/kv/kv_event_codec.h"
 
-namespace kvist::kv {
+namespace kvist::kv::vllm_recording_test {
 namespace {
 
 struct Counts {
@@ -153,4 +153,4 @@ TEST(VllmRecording, ASessionIsTheOnlyFieldNotUsed) {
 }
 
 }  // namespace
-}  // namespace kvist::kv
+}  // namespace kvist::kv::vllm_recording_test

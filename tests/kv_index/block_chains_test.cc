@@ -13,7 +13,7 @@
 #include "kvist/kv_index/epochs.h"
 #include "kvist/kv_index/index_memory.h"
 
-namespace kvist::kv_index {
+namespace kvist::kv_index::block_chains_test {
 namespace {
 
 constexpr WorkerSetHandle kHeld = 1;
@@ -230,4 +230,4 @@ TEST(BlockChainsAgainstATree, FindsEveryBlockFromItsParent) {
 }
 
 }  // namespace
-}  // namespace kvist::kv_index
+}  // namespace kvist::kv_index::block_chains_test

@@ -13,7 +13,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::kv_index {
+namespace kvist::kv_index::huge_heap_test {
 namespace {
 
 TEST(HugeHeap, BlocksNeverOverlapAndExtentsGoWithTheirLastBlock) {
@@ -111,4 +111,4 @@ TEST(HugeHeap, GivesBackThePagesOfWhatIsMostlyFree) {
 }
 
 }  // namespace
-}  // namespace kvist::kv_index
+}  // namespace kvist::kv_index::huge_heap_test

@@ -10,7 +10,7 @@
 #include "kvist/kv/block_hash.h"
 #include "kvist/kv_index/kv_index.h"
 
-namespace kvist::kv_index {
+namespace kvist::kv_index::kv_index_batch_test {
 namespace {
 
 constexpr std::uint32_t kBlockSize = 2;
@@ -145,4 +145,4 @@ TEST(KvIndexBatch, StaysWithinItsBytes) {
 }
 
 }  // namespace
-}  // namespace kvist::kv_index
+}  // namespace kvist::kv_index::kv_index_batch_test

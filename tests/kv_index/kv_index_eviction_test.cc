@@ -3,7 +3,7 @@
 
 #include "kv_index/kv_index_model.h"
 
-namespace kvist::kv_index {
+namespace kvist::kv_index::kv_index_eviction_test {
 namespace {
 
 constexpr WorkerId kWorker{0};
@@ -171,4 +171,4 @@ TEST_F(Budget, TooSmallABudgetRefusesAndStaysWithin) {
 }
 
 }  // namespace
-}  // namespace kvist::kv_index
+}  // namespace kvist::kv_index::kv_index_eviction_test

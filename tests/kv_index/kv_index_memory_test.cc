@@ -9,7 +9,7 @@
 #include "kvist/kv/block_hash.h"
 #include "kvist/kv_index/kv_index.h"
 
-namespace kvist::kv_index {
+namespace kvist::kv_index::kv_index_memory_test {
 namespace {
 
 constexpr std::uint32_t kBlockSize = 1;
@@ -174,4 +174,4 @@ TEST_F(KvIndexMemory, WorkersThatCameAndWentLeaveARecordEach) {
 }
 
 }  // namespace
-}  // namespace kvist::kv_index
+}  // namespace kvist::kv_index::kv_index_memory_test

@@ -3,7 +3,7 @@
 
 #include "kv_index/kv_index_model.h"
 
-namespace kvist::kv_index {
+namespace kvist::kv_index::kv_index_property_test {
 namespace {
 
 void compare_prompt(IndexHistory& history) {
@@ -68,4 +68,4 @@ TEST(KvIndexProperty, HoldsForManyWorkersThatShareNames) {
 }
 
 }  // namespace
-}  // namespace kvist::kv_index
+}  // namespace kvist::kv_index::kv_index_property_test

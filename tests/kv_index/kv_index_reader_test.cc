@@ -8,7 +8,7 @@
 
 #include "kv_index/kv_index_model.h"
 
-namespace kvist::kv_index {
+namespace kvist::kv_index::kv_index_reader_test {
 namespace {
 
 constexpr std::uint32_t kWorkers = 80;  // sets of more than a word
@@ -231,4 +231,4 @@ TEST(KvIndexReader, MemoryComesBackOnceReadersHaveMovedOn) {
 }
 
 }  // namespace
-}  // namespace kvist::kv_index
+}  // namespace kvist::kv_index::kv_index_reader_test

@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-namespace kvist::kv_index {
+namespace kvist::kv_index::kv_index_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -213,4 +213,4 @@ TEST_F(KvIndexTest, WorkersBeyondTheSpanAreLeftOut) {
 }
 
 }  // namespace
-}  // namespace kvist::kv_index
+}  // namespace kvist::kv_index::kv_index_test

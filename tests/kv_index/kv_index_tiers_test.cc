@@ -13,7 +13,7 @@
 #include "kvist/base/random.h"
 #include "kvist/kv_index/kv_index.h"
 
-namespace kvist::kv_index {
+namespace kvist::kv_index::kv_index_tiers_test {
 namespace {
 
 using kv::Medium;
@@ -290,4 +290,4 @@ TEST_F(KvIndexTiersTest, ReadersFindWhatStays) {
 }
 
 }  // namespace
-}  // namespace kvist::kv_index
+}  // namespace kvist::kv_index::kv_index_tiers_test

@@ -12,7 +12,7 @@
 #include "kvist/kv_index/index_memory.h"
 #include "kvist/kv_index/slot_segment.h"
 
-namespace kvist::kv_index {
+namespace kvist::kv_index::name_table_test {
 namespace {
 
 template <class Line>
@@ -125,4 +125,4 @@ TEST(SegmentedSlots, IsNotRebuiltAgainAndAgainForHashesThatMeet) {
 }
 
 }  // namespace
-}  // namespace kvist::kv_index
+}  // namespace kvist::kv_index::name_table_test

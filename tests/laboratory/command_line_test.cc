@@ -13,7 +13,7 @@
 #include "cli/command_test.h"
 #include "kvist/spec/files.h"
 
-namespace kvist::laboratory {
+namespace kvist::laboratory::command_line_test {
 namespace {
 
 using testing::HasSubstr;
@@ -55,4 +55,4 @@ TEST(ShippedRoutingScenarios, CanBeReadAndHaveBothModesThatAreCompared) {
 }
 
 }  // namespace
-}  // namespace kvist::laboratory
+}  // namespace kvist::laboratory::command_line_test

@@ -12,7 +12,7 @@
 #include "kvist/laboratory/experiment_spec.h"
 #include "kvist/results/store.h"
 
-namespace kvist::laboratory {
+namespace kvist::laboratory::experiments_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -166,4 +166,4 @@ TEST(ShippedExperiments, UseOnlyExistingFigures) {
 }
 
 }  // namespace
-}  // namespace kvist::laboratory
+}  // namespace kvist::laboratory::experiments_test

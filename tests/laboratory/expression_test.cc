@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace kvist::laboratory {
+namespace kvist::laboratory::expression_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -81,4 +81,4 @@ TEST(FillIn, ReplacesFiguresInTheirFormat) {
 }
 
 }  // namespace
-}  // namespace kvist::laboratory
+}  // namespace kvist::laboratory::expression_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace kvist::laboratory {
+namespace kvist::laboratory::plot_sheet_test {
 namespace {
 
 using testing::AllOf;
@@ -39,4 +39,4 @@ TEST(PlotSheet, SaysWhatIsWrongWhere) {
 }
 
 }  // namespace
-}  // namespace kvist::laboratory
+}  // namespace kvist::laboratory::plot_sheet_test

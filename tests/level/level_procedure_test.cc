@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace kvist::level {
+namespace kvist::level::level_procedure_test {
 namespace {
 
 using std::chrono::seconds;
@@ -166,4 +166,4 @@ TEST(LevelProcedure, MeasuringTimeIsWarmUpAndSnapshots) {
 }
 
 }  // namespace
-}  // namespace kvist::level
+}  // namespace kvist::level::level_procedure_test

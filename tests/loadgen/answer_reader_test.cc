@@ -6,7 +6,7 @@
 
 #include "kvist/openai/codec.h"
 
-namespace kvist::loadgen {
+namespace kvist::loadgen::answer_reader_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -90,4 +90,4 @@ TEST_F(AnswerReaderTest, AReplyWithoutEndIsCutOff) {
 }
 
 }  // namespace
-}  // namespace kvist::loadgen
+}  // namespace kvist::loadgen::answer_reader_test

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace kvist::loadgen {
+namespace kvist::loadgen::calibration_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -126,4 +126,4 @@ TEST(Calibration, IsOfAMachineWithItsProcessorAndCores) {
 }
 
 }  // namespace
-}  // namespace kvist::loadgen
+}  // namespace kvist::loadgen::calibration_test

@@ -5,7 +5,7 @@
 #include "kvist/telemetry/exposition.h"
 #include "loadgen/service_fixture.h"
 
-namespace kvist::loadgen {
+namespace kvist::loadgen::control_test {
 namespace {
 
 using ::testing::Test;
@@ -205,4 +205,4 @@ TEST(ControlCommands, AreParsedStrictly) {
 }
 
 }  // namespace
-}  // namespace kvist::loadgen
+}  // namespace kvist::loadgen::control_test

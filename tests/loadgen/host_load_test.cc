@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist::loadgen {
+namespace kvist::loadgen::host_load_test {
 namespace {
 
 TEST(HostLoad, ReadsTheTimeInTheRunQueue) {
@@ -36,4 +36,4 @@ TEST(HostLoad, GrowsOrIsUnknown) {
 }
 
 }  // namespace
-}  // namespace kvist::loadgen
+}  // namespace kvist::loadgen::host_load_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist::loadgen {
+namespace kvist::loadgen::loop_monitor_test {
 namespace {
 
 using std::chrono::microseconds;
@@ -53,4 +53,4 @@ TEST(LoopMonitor, ProcessCpuTimeGrows) {
 }
 
 }  // namespace
-}  // namespace kvist::loadgen
+}  // namespace kvist::loadgen::loop_monitor_test

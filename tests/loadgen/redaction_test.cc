@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist::loadgen {
+namespace kvist::loadgen::redaction_test {
 namespace {
 
 net::Headers headers(std::initializer_list<std::pair<std::string, std::string>> fields) {
@@ -27,4 +27,4 @@ TEST(Redaction, HidesTheQueryOfThePathAndItsValues) {
 }
 
 }  // namespace
-}  // namespace kvist::loadgen
+}  // namespace kvist::loadgen::redaction_test

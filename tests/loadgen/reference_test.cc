@@ -6,7 +6,7 @@
 #include "kvist/loadgen/reference_server.h"
 #include "loadgen/service_fixture.h"
 
-namespace kvist::loadgen {
+namespace kvist::loadgen::reference_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -164,4 +164,4 @@ TEST_F(ReferenceServerTest, RefusesWhatItDoesNotDo) {
 }
 
 }  // namespace
-}  // namespace kvist::loadgen
+}  // namespace kvist::loadgen::reference_test

@@ -6,7 +6,7 @@
 
 #include "loadgen/service_fixture.h"
 
-namespace kvist::loadgen {
+namespace kvist::loadgen::service_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -409,4 +409,4 @@ TEST_F(ServiceTest, WhatIsPreparedIsUsedByTheLoadOfThatSeed) {
 }
 
 }  // namespace
-}  // namespace kvist::loadgen
+}  // namespace kvist::loadgen::service_test

@@ -8,7 +8,7 @@
 
 #include "loadgen/service_fixture.h"
 
-namespace kvist::loadgen {
+namespace kvist::loadgen::threaded_load_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -106,4 +106,4 @@ TEST_F(ThreadedLoadTest, WhatCannotBeDividedIsRefused) {
 }
 
 }  // namespace
-}  // namespace kvist::loadgen
+}  // namespace kvist::loadgen::threaded_load_test

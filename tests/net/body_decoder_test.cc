@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace kvist::net {
+namespace kvist::net::body_decoder_test {
 namespace {
 
 struct Decoded {
@@ -69,4 +69,4 @@ TEST(BodyDecoder, BoundsExtensionsAndTrailers) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::body_decoder_test

@@ -9,7 +9,7 @@
 #include "kvist/net/admin_listener.h"
 #include "net/http_server_fixture.h"
 
-namespace kvist::net {
+namespace kvist::net::browser_policy_test {
 namespace {
 
 using testing::HasSubstr;
@@ -141,4 +141,4 @@ TEST_F(HttpServerTest, JudgesWhatBrowsersSendAndKeepsTheConnection) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::browser_policy_test

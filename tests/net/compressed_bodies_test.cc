@@ -16,7 +16,7 @@
 #include "net/compressed.h"
 #include "net/http_server_fixture.h"
 
-namespace kvist::net {
+namespace kvist::net::compressed_bodies_test {
 namespace {
 
 constexpr std::uint64_t kMost = 64U << 20;
@@ -293,4 +293,4 @@ TEST_F(CompressedBodies, TakeNoMoreThanTheyHave) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::compressed_bodies_test

@@ -9,7 +9,7 @@
 #include "kvist/base/random.h"
 #include "net/compressed.h"
 
-namespace kvist::net {
+namespace kvist::net::content_decoder_test {
 namespace {
 
 constexpr std::uint64_t kMost = 1U << 20;
@@ -106,4 +106,4 @@ TEST(ContentDecoder, KnowsTheCodingsByName) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::content_decoder_test

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-namespace kvist::net {
+namespace kvist::net::event_loop_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -219,4 +219,4 @@ TEST(Timer, MayBeDestroyedInsideItsHandler) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::event_loop_test

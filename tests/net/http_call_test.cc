@@ -14,7 +14,7 @@
 
 #include "net/http_client_fixture.h"
 
-namespace kvist::net {
+namespace kvist::net::http_call_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -396,4 +396,4 @@ TEST(HttpEndToEnd, ManyStreamsArriveWholeAndInOrder) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::http_call_test

@@ -7,7 +7,7 @@
 
 #include "net/http_client_fixture.h"
 
-namespace kvist::net {
+namespace kvist::net::http_client_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -350,4 +350,4 @@ TEST_F(HttpClientTest, AnswersThatHaveNoBodyEndAtTheirHead) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::http_client_test

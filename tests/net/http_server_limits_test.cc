@@ -17,7 +17,7 @@
 #include "kvist/net/socket.h"
 #include "net/http_server_fixture.h"
 
-namespace kvist::net {
+namespace kvist::net::http_server_limits_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -548,4 +548,4 @@ TEST_F(HttpServerTest, ListensOnTheGivenAddressOrNamesTheReason) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::http_server_limits_test

@@ -6,7 +6,7 @@
 
 #include "net/http_server_fixture.h"
 
-namespace kvist::net {
+namespace kvist::net::http_server_test {
 namespace {
 
 using testing::EndsWith;
@@ -398,4 +398,4 @@ TEST_F(HttpServerTest, InvitesTheBodyOfAClientThatWaitsForIt) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::http_server_test

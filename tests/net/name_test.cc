@@ -76,7 +76,7 @@ extern "C" int getaddrinfo(const char* host, const char* port, const addrinfo* h
   return system("127.0.0.1", port, hints, found);
 }
 
-namespace kvist::net {
+namespace kvist::net::name_test {
 namespace {
 
 using std::chrono::seconds;
@@ -182,4 +182,4 @@ TEST(NameResolver, LetsAnAskerGoOnlyOnTheLoop) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::name_test

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-namespace kvist::net {
+namespace kvist::net::path_table_test {
 namespace {
 
 /// Keeps the answer.
@@ -81,4 +81,4 @@ TEST_F(PathTableTest, TheRestGoesToWhoTakesIt) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::path_table_test

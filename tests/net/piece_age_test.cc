@@ -10,7 +10,7 @@
 
 #include "net/http_client_fixture.h"
 
-namespace kvist::net {
+namespace kvist::net::piece_age_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -139,4 +139,4 @@ TEST_F(HttpClientTest, WithoutStampsNothingIsKnownOfPieces) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::piece_age_test

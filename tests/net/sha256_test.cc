@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace kvist::net {
+namespace kvist::net::sha256_test {
 namespace {
 
 // FIPS 180-2, appendix B.
@@ -47,4 +47,4 @@ TEST(RandomTextTest, HasAsManyCharactersAsItsBytesNeed) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::sha256_test

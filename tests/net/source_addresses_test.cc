@@ -9,7 +9,7 @@
 #include "kvist/net/socket.h"
 #include "net/http_client_fixture.h"
 
-namespace kvist::net {
+namespace kvist::net::source_addresses_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -83,4 +83,4 @@ TEST(SourceAddresses, ConnectionsComeFromEachInTurn) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::source_addresses_test

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace kvist::net {
+namespace kvist::net::sse_test {
 namespace {
 
 using testing::ElementsAre;
@@ -196,4 +196,4 @@ TEST(AppendSseData, WritesWhatTheParserReads) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::sse_test

@@ -17,7 +17,7 @@
 #include "kvist/net/tls.h"
 #include "net/certificates.h"
 
-namespace kvist::net {
+namespace kvist::net::tls_session_test {
 namespace {
 
 /// A session under test, as a server, and a client of OpenSSL's own.
@@ -135,4 +135,4 @@ TEST_F(TlsSessionTest, AWriteToAPeerThatIsGoneSaysSo) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::tls_session_test

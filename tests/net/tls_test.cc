@@ -18,7 +18,7 @@
 #include "net/certificates.h"
 #include "net/http_server_fixture.h"
 
-namespace kvist::net {
+namespace kvist::net::tls_test {
 namespace {
 
 using testing::AllOf;
@@ -385,4 +385,4 @@ TEST_F(TlsTest, APieceBehindTlsIsAsOldAsItsPacket) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::tls_test

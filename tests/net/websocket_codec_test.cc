@@ -9,7 +9,7 @@
 
 #include "net/websocket_client.h"
 
-namespace kvist::net {
+namespace kvist::net::websocket_codec_test {
 namespace {
 
 using Kind = WebSocketEvent::Kind;
@@ -140,4 +140,4 @@ TEST(WebSocketFrames, HaveTheShortestLengthAndAReasonThatFits) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::websocket_codec_test

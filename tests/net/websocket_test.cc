@@ -12,7 +12,7 @@
 #include "net/loop_thread.h"
 #include "net/websocket_client.h"
 
-namespace kvist::net {
+namespace kvist::net::websocket_test {
 namespace {
 
 /// A server that answers each text with "got <text>".
@@ -185,4 +185,4 @@ TEST_F(WebSocketTest, TheServerMayEndWithWebSocketsOpen) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::websocket_test

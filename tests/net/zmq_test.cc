@@ -16,7 +16,7 @@
 #include "kvist/net/zmtp_encoder.h"
 #include "net/raw_socket.h"
 
-namespace kvist::net {
+namespace kvist::net::zmq_test {
 namespace {
 
 using testing::ElementsAre;
@@ -542,4 +542,4 @@ TEST(Zmq, APublisherTakesNoLargeMessages) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::zmq_test

@@ -15,7 +15,7 @@
 #include "kvist/net/zmtp_encoder.h"
 #include "kvist/net/zmtp_endpoint.h"
 
-namespace kvist::net {
+namespace kvist::net::zmtp_test {
 namespace {
 
 using testing::ElementsAre;
@@ -234,4 +234,4 @@ TEST(Heartbeat, AProcessThatStoodStillAsksBeforeItGivesUp) {
 }
 
 }  // namespace
-}  // namespace kvist::net
+}  // namespace kvist::net::zmtp_test

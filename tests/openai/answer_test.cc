@@ -6,7 +6,7 @@
 #include "kvist/openai/codec.h"
 #include "kvist/openai/tokenize.h"
 
-namespace kvist::openai {
+namespace kvist::openai::answer_test {
 namespace {
 
 const AnswerHead kChat{.id = "chatcmpl-1", .model = "m\"1", .created = 1'700'000'000, .chat = true};
@@ -256,4 +256,4 @@ TEST(ParseChunk, RefusesNonAnswers) {
 }
 
 }  // namespace
-}  // namespace kvist::openai
+}  // namespace kvist::openai::answer_test

@@ -9,7 +9,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::openai {
+namespace kvist::openai::json_scanner_test {
 namespace {
 
 constexpr std::size_t kNone = std::string_view::npos;
@@ -101,4 +101,4 @@ TEST(JsonScanner, FindsTheEndsOfLargeValues) {
 }
 
 }  // namespace
-}  // namespace kvist::openai
+}  // namespace kvist::openai::json_scanner_test

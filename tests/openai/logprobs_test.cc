@@ -5,7 +5,7 @@
 #include "kvist/openai/chunk_writer.h"
 #include "kvist/openai/codec.h"
 
-namespace kvist::openai {
+namespace kvist::openai::logprobs_test {
 namespace {
 
 const std::vector<TokenLogprobs> kTokens{
@@ -73,4 +73,4 @@ TEST(PromptLogprobs, AreByTokenIdWithTheTokenItselfOnce) {
 }
 
 }  // namespace
-}  // namespace kvist::openai
+}  // namespace kvist::openai::logprobs_test

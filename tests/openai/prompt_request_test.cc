@@ -8,7 +8,7 @@
 #include "kvist/openai/codec.h"
 #include "kvist/openai/tokenize.h"
 
-namespace kvist::openai {
+namespace kvist::openai::prompt_request_test {
 namespace {
 
 using Side = text::Truncation::Side;
@@ -118,4 +118,4 @@ TEST(TokenizeAnswer, TellsTheContext) {
 }
 
 }  // namespace
-}  // namespace kvist::openai
+}  // namespace kvist::openai::prompt_request_test

@@ -7,7 +7,7 @@
 #include "kvist/openai/errors.h"
 #include "kvist/openai/tokenize.h"
 
-namespace kvist::openai {
+namespace kvist::openai::request_test {
 namespace {
 
 std::string chat_with(std::string_view fields) {
@@ -472,4 +472,4 @@ TEST(HttpStatus, IsTheDocumentedOnePerCode) {
 }
 
 }  // namespace
-}  // namespace kvist::openai
+}  // namespace kvist::openai::request_test

@@ -7,7 +7,7 @@
 #include "kvist/openai/codec.h"
 #include "kvist/openai/tokenize.h"
 
-namespace kvist::openai {
+namespace kvist::openai::tool_request_test {
 namespace {
 
 std::string chat_with(std::string_view fields, std::string_view messages = R"([{"role":"user","content":"hi"}])") {
@@ -152,4 +152,4 @@ TEST(PromptEnd, CountsForTokenizeToo) {
 }
 
 }  // namespace
-}  // namespace kvist::openai
+}  // namespace kvist::openai::tool_request_test

@@ -9,7 +9,7 @@
 #include "kvist/openai/body_edit.h"
 #include "kvist/openai/codec.h"
 
-namespace kvist::openai {
+namespace kvist::openai::usage_request_test {
 namespace {
 
 std::string edited(std::string_view body) {
@@ -227,4 +227,4 @@ TEST(ModelOf, IsAmongAsManyFieldsAsARequestMayHave) {
 }
 
 }  // namespace
-}  // namespace kvist::openai
+}  // namespace kvist::openai::usage_request_test

@@ -12,7 +12,7 @@
 #include "kvist/perfmodel/step_time_model.h"
 #include "perfmodel/worker_with_profile.h"
 
-namespace kvist::perfmodel {
+namespace kvist::perfmodel::coefficients_test {
 namespace {
 
 using testing::AllOf;
@@ -166,4 +166,4 @@ TEST(Profiles, CombinationsThatWereNotMeasuredSaySo) {
 }
 
 }  // namespace
-}  // namespace kvist::perfmodel
+}  // namespace kvist::perfmodel::coefficients_test

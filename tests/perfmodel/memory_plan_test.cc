@@ -6,7 +6,7 @@
 #include "kvist/perfmodel/step_time_model.h"
 #include "perfmodel/worker_with_profile.h"
 
-namespace kvist::perfmodel {
+namespace kvist::perfmodel::memory_plan_test {
 namespace {
 
 using testing::AllOf;
@@ -160,4 +160,4 @@ TEST(Resolve, ARequestMustFitTheMemory) {
 }
 
 }  // namespace
-}  // namespace kvist::perfmodel
+}  // namespace kvist::perfmodel::memory_plan_test

@@ -7,7 +7,7 @@
 
 #include "perfmodel/worker_with_profile.h"
 
-namespace kvist::perfmodel {
+namespace kvist::perfmodel::step_time_model_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -259,4 +259,4 @@ TEST(StepTimeModel, UnknownNamesAreErrorsThatListTheKnown) {
 }
 
 }  // namespace
-}  // namespace kvist::perfmodel
+}  // namespace kvist::perfmodel::step_time_model_test

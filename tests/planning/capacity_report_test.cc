@@ -6,7 +6,7 @@
 #include "kvist/base/yaml.h"
 #include "planning/fake_evaluator.h"
 
-namespace kvist::planning {
+namespace kvist::planning::capacity_report_test {
 namespace {
 
 using spec::RoutingMode;
@@ -75,4 +75,4 @@ TEST(PlanText, IsTheSameTwice) {
 }
 
 }  // namespace
-}  // namespace kvist::planning
+}  // namespace kvist::planning::capacity_report_test

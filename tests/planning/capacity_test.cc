@@ -5,7 +5,7 @@
 
 #include "planning/fake_evaluator.h"
 
-namespace kvist::planning {
+namespace kvist::planning::capacity_test {
 namespace {
 
 using spec::RoutingMode;
@@ -163,4 +163,4 @@ TEST(WithWorkers, RepeatsTheGivenWorkersUnderNewNames) {
 }
 
 }  // namespace
-}  // namespace kvist::planning
+}  // namespace kvist::planning::capacity_test

@@ -8,7 +8,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::planning {
+namespace kvist::planning::edge_search_test {
 namespace {
 
 using testing::Contains;
@@ -128,4 +128,4 @@ TEST(FindEdge, HoldsItsPromisesOnRandomPredicates) {
 }
 
 }  // namespace
-}  // namespace kvist::planning
+}  // namespace kvist::planning::edge_search_test

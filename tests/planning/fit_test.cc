@@ -10,7 +10,7 @@
 #include "kvist/planning/profile_fit.h"
 #include "planning/fake_evaluator.h"
 
-namespace kvist::planning {
+namespace kvist::planning::fit_test {
 namespace {
 
 using spec::RoutingMode;
@@ -211,4 +211,4 @@ TEST(SplitLevels, TakesTheLevelsNamedAndRefusesUnknownOrSharedOnes) {
 }
 
 }  // namespace
-}  // namespace kvist::planning
+}  // namespace kvist::planning::fit_test

@@ -8,7 +8,7 @@
 
 #include "planning/fake_evaluator.h"
 
-namespace kvist::planning {
+namespace kvist::planning::knobs_test {
 namespace {
 
 using spec::RoutingMode;
@@ -126,4 +126,4 @@ TEST(Knobs, DoNotDependOnTheNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace kvist::planning
+}  // namespace kvist::planning::knobs_test

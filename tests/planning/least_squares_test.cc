@@ -8,7 +8,7 @@
 #include "kvist/base/random.h"
 #include "kvist/planning/small_matrix.h"
 
-namespace kvist::planning {
+namespace kvist::planning::least_squares_test {
 namespace {
 
 using Point = std::vector<double>;
@@ -131,4 +131,4 @@ TEST(LeastSquares, PassesErrorsOn) {
 }
 
 }  // namespace
-}  // namespace kvist::planning
+}  // namespace kvist::planning::least_squares_test

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-namespace kvist::planning {
+namespace kvist::planning::level_evaluator_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -52,4 +52,4 @@ TEST(SimulatedEvaluator, ATraceThatWasNotLoadedIsAnError) {
 }
 
 }  // namespace
-}  // namespace kvist::planning
+}  // namespace kvist::planning::level_evaluator_test

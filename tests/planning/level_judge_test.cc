@@ -9,7 +9,7 @@
 #include "kvist/base/student_t.h"
 #include "planning/fake_evaluator.h"
 
-namespace kvist::planning {
+namespace kvist::planning::level_judge_test {
 namespace {
 
 constexpr auto kMode = spec::RoutingMode::kKv;
@@ -101,4 +101,4 @@ TEST(LevelSeed, IsTheSameForEveryDeploymentAndDiffersBetweenLevelsAndRepetitions
 }
 
 }  // namespace
-}  // namespace kvist::planning
+}  // namespace kvist::planning::level_judge_test

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace kvist::planning {
+namespace kvist::planning::memory_report_test {
 namespace {
 
 using testing::AllOf;
@@ -130,4 +130,4 @@ TEST(MemoryReport, ErrorsNameTheSettingToWrite) {
 }
 
 }  // namespace
-}  // namespace kvist::planning
+}  // namespace kvist::planning::memory_report_test

@@ -6,7 +6,7 @@
 #include "kvist/base/yaml.h"
 #include "planning/fake_evaluator.h"
 
-namespace kvist::planning {
+namespace kvist::planning::profile_fit_test {
 namespace {
 
 using spec::RoutingMode;
@@ -119,4 +119,4 @@ TEST(ReferenceFigures, ThePublishedKvModeIsDynamosRouter) {
 }
 
 }  // namespace
-}  // namespace kvist::planning
+}  // namespace kvist::planning::profile_fit_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace kvist::planning {
+namespace kvist::planning::slo_test {
 namespace {
 
 using testing::ElementsAre;
@@ -51,4 +51,4 @@ TEST(Slo, AlwaysLimitsErrors) {
 }
 
 }  // namespace
-}  // namespace kvist::planning
+}  // namespace kvist::planning::slo_test

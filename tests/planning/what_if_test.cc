@@ -9,7 +9,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::planning {
+namespace kvist::planning::what_if_test {
 namespace {
 
 using spec::RoutingMode;
@@ -177,4 +177,4 @@ TEST(TrafficFigures, AChangeIsARatioWithAnIntervalOverBlocks) {
 }
 
 }  // namespace
-}  // namespace kvist::planning
+}  // namespace kvist::planning::what_if_test

@@ -6,7 +6,7 @@
 #include "kvist/render/html_page.h"
 #include "render/html_nesting.h"
 
-namespace kvist::render {
+namespace kvist::render::document_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -29,4 +29,4 @@ TEST(HtmlPage, PlotsAreAtTheirPlaceInTheDocument) {
 }
 
 }  // namespace
-}  // namespace kvist::render
+}  // namespace kvist::render::document_test

@@ -5,7 +5,7 @@
 
 #include "render/html_nesting.h"
 
-namespace kvist::render {
+namespace kvist::render::svg_plot_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -50,4 +50,4 @@ TEST(AxisScale, LogarithmicAxesEncloseTheValuesInOneTwoFive) {
 }
 
 }  // namespace
-}  // namespace kvist::render
+}  // namespace kvist::render::svg_plot_test

@@ -14,7 +14,7 @@
 #include "kvist/report/estimate_text.h"
 #include "kvist/report/report.h"
 
-namespace kvist::report {
+namespace kvist::report::headline_test {
 namespace {
 
 using analysis::Estimate;
@@ -187,4 +187,4 @@ TEST(EstimateText, AColumnHasTheDigitsThatAreKnown) {
 }
 
 }  // namespace
-}  // namespace kvist::report
+}  // namespace kvist::report::headline_test

@@ -10,7 +10,7 @@
 #include "kvist/report/report.h"
 #include "render/html_nesting.h"
 
-namespace kvist::report {
+namespace kvist::report::html_test {
 namespace {
 
 using analysis::sample_run;
@@ -100,4 +100,4 @@ TEST(WriteReport, WritesThreeFilesIntoTheFolder) {
 }
 
 }  // namespace
-}  // namespace kvist::report
+}  // namespace kvist::report::html_test

@@ -8,7 +8,7 @@
 #include "kvist/report/reference_json.h"
 #include "kvist/report/report.h"
 
-namespace kvist::report {
+namespace kvist::report::json_test {
 namespace {
 
 using analysis::sample_run;
@@ -149,4 +149,4 @@ TEST(Json, ReferenceFilesUseTheSameKeys) {
 }
 
 }  // namespace
-}  // namespace kvist::report
+}  // namespace kvist::report::json_test

@@ -13,7 +13,7 @@
 #include "kvist/report/load_output.h"
 #include "kvist/report/load_summary.h"
 
-namespace kvist::report {
+namespace kvist::report::load_exports_test {
 namespace {
 
 using analysis::at_ms;
@@ -386,4 +386,4 @@ TEST(LoadOutput, TheClientsCertificateIsWrittenWithItsVerdict) {
 }
 
 }  // namespace
-}  // namespace kvist::report
+}  // namespace kvist::report::load_exports_test

@@ -8,7 +8,7 @@
 #include "kvist/render/document.h"
 #include "kvist/report/report.h"
 
-namespace kvist::report {
+namespace kvist::report::markdown_test {
 namespace {
 
 using analysis::sample_level;
@@ -230,4 +230,4 @@ TEST(Markdown, ARunWithoutLevelsIsAReportToo) {
 }
 
 }  // namespace
-}  // namespace kvist::report
+}  // namespace kvist::report::markdown_test

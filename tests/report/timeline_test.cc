@@ -12,7 +12,7 @@
 #include "kvist/report/timeline_csv.h"
 #include "kvist/report/timeline_svg.h"
 
-namespace kvist::report {
+namespace kvist::report::timeline_test {
 namespace {
 
 using analysis::at_ms;
@@ -204,4 +204,4 @@ TEST(TimelineReport, IsWrittenLevelByLevel) {
 }
 
 }  // namespace
-}  // namespace kvist::report
+}  // namespace kvist::report::timeline_test

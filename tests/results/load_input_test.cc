@@ -8,7 +8,7 @@
 #include "kvist/spec/sweep.h"
 #include "results/store_fixture.h"
 
-namespace kvist::results {
+namespace kvist::results::load_input_test {
 namespace {
 
 using std::chrono::seconds;
@@ -108,4 +108,4 @@ TEST_F(LoadInputTest, AReplayIsNotReplayed) {
 }
 
 }  // namespace
-}  // namespace kvist::results
+}  // namespace kvist::results::load_input_test

@@ -6,7 +6,7 @@
 #include "results/schema_1.h"
 #include "results/store_fixture.h"
 
-namespace kvist::results {
+namespace kvist::results::store_migration_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -117,4 +117,4 @@ TEST_F(StoreMigrationTest, AnAlteredFileOfSchema1IsRefusedAndLeftAsItIs) {
 }
 
 }  // namespace
-}  // namespace kvist::results
+}  // namespace kvist::results::store_migration_test

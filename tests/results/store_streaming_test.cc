@@ -6,7 +6,7 @@
 #include "kvist/base/random.h"
 #include "results/store_fixture.h"
 
-namespace kvist::results {
+namespace kvist::results::store_streaming_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -186,4 +186,4 @@ TEST_F(StoreTest, ARunIsReadLevelByLevel) {
 }
 
 }  // namespace
-}  // namespace kvist::results
+}  // namespace kvist::results::store_streaming_test

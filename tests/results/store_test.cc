@@ -10,7 +10,7 @@
 #include "kvist/base/random.h"
 #include "results/store_fixture.h"
 
-namespace kvist::results {
+namespace kvist::results::store_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -191,4 +191,4 @@ TEST_F(StoreTest, DamagedFilesGiveErrorsOrRecordsButNoCrash) {
 }
 
 }  // namespace
-}  // namespace kvist::results
+}  // namespace kvist::results::store_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist::routing {
+namespace kvist::routing::admission_test {
 namespace {
 
 constexpr std::uint32_t kBlocks = 1'000;
@@ -68,4 +68,4 @@ TEST_F(AdmissionTest, WithoutKnownBlocksThereIsNoShare) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::admission_test

@@ -12,7 +12,7 @@
 #include "kvist/routing/policy.h"
 #include "kvist/routing/published_policies.h"
 
-namespace kvist::routing {
+namespace kvist::routing::baselines_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -243,4 +243,4 @@ TEST(PolicyState, TakesAnyNumber) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::baselines_test

@@ -14,7 +14,7 @@
 #include "kvist/kv/kv_event_codec.h"
 #include "kvist/routing/cache_knowledge.h"
 
-namespace kvist::routing {
+namespace kvist::routing::cache_knowledge_property_test {
 namespace {
 
 constexpr std::uint32_t kBlockSize = 4;
@@ -284,4 +284,4 @@ TEST(CacheKnowledge, ALateGatewayLearnsMostOfAWorkerWhoseEventsItMissed) {
 INSTANTIATE_TEST_SUITE_P(Seeds, CacheKnowledgeProperty, ::testing::Range<std::uint64_t>(1, 21));
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::cache_knowledge_property_test

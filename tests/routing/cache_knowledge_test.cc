@@ -4,7 +4,7 @@
 
 #include "event_feed.h"
 
-namespace kvist::routing {
+namespace kvist::routing::cache_knowledge_test {
 namespace {
 
 constexpr std::uint32_t kBlockSize = 4;
@@ -372,4 +372,4 @@ TEST_F(CacheKnowledgeTest, RetriedRequestsCountForTheWorkerThatAnswers) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::cache_knowledge_test

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace kvist::routing {
+namespace kvist::routing::cache_policies_test {
 namespace {
 
 constexpr std::uint32_t kPrompt = 1'000;
@@ -139,4 +139,4 @@ TEST(Preble, ExploresByLoadCostElse) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::cache_policies_test

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-namespace kvist::routing {
+namespace kvist::routing::decision_log_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -118,4 +118,4 @@ TEST(DecisionLogTest, AOneCandidateLogKeepsTheChosen) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::decision_log_test

@@ -14,7 +14,7 @@
 #include "kvist/routing/decision_json.h"
 #include "kvist/routing/router.h"
 
-namespace kvist::routing {
+namespace kvist::routing::decision_replay_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -322,4 +322,4 @@ TEST(DecisionJson, SurvivesEveryCutAndManyFlips) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::decision_replay_test

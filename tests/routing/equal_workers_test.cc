@@ -10,7 +10,7 @@
 #include "kvist/base/random.h"
 #include "kvist/routing/router.h"
 
-namespace kvist::routing {
+namespace kvist::routing::equal_workers_test {
 namespace {
 
 constexpr std::uint32_t kBlockSize = 32;
@@ -203,4 +203,4 @@ INSTANTIATE_TEST_SUITE_P(Answers, EqualWorkersTest, ::testing::Bool(),
                          [](const auto& param) { return param.param ? "streamed" : "whole"; });
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::equal_workers_test

@@ -14,7 +14,7 @@
 #include "kvist/kv/kv_event_view.h"
 #include "kvist/routing/cache_knowledge.h"
 
-namespace kvist::routing {
+namespace kvist::routing::event_index_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -216,4 +216,4 @@ TEST_F(EventsElsewhere, RoutingAndTheOwnerGoOnAtTheSameTime) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::event_index_test

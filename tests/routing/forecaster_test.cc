@@ -10,7 +10,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::routing {
+namespace kvist::routing::forecaster_test {
 namespace {
 
 using std::chrono::microseconds;
@@ -290,4 +290,4 @@ TEST_F(ForecasterTest, TheMeanLoadFollowsSlowly) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::forecaster_test

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace kvist::routing {
+namespace kvist::routing::kv_policy_test {
 namespace {
 
 constexpr std::uint32_t kPrompt = 5'000;
@@ -221,4 +221,4 @@ TEST(KvPolicy, ItsStateIsAllThatAnotherChoiceDependsOn) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::kv_policy_test

@@ -13,7 +13,7 @@
 #include "kvist/base/random.h"
 #include "kvist/routing/router.h"
 
-namespace kvist::routing {
+namespace kvist::routing::kv_shortlist_test {
 namespace {
 
 constexpr std::uint32_t kBlockSize = 64;
@@ -240,4 +240,4 @@ TEST(KvShortlist, WhoIsLeftOutOfTheListMayStillTakeWhatTheOthersTurnDown) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::kv_shortlist_test

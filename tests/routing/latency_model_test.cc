@@ -6,7 +6,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::routing {
+namespace kvist::routing::latency_model_test {
 namespace {
 
 using std::chrono::microseconds;
@@ -215,4 +215,4 @@ TEST(LatencyModel, StaysWithinBoundsWhateverItSees) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::latency_model_test

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace kvist::routing {
+namespace kvist::routing::limit_inference_test {
 namespace {
 
 TEST(LimitInference, NothingIsInferredWhileNobodyWaits) {
@@ -85,4 +85,4 @@ TEST(LimitInference, ARestartedWorkerIsUnknownAgain) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::limit_inference_test

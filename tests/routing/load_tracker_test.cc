@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist::routing {
+namespace kvist::routing::load_tracker_test {
 namespace {
 
 BlockKeys keys(std::initializer_list<std::uint64_t> values) {
@@ -87,4 +87,4 @@ TEST(LoadTracker, NothingInFlightIsNoLoad) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::load_tracker_test

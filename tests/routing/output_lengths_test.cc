@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist::routing {
+namespace kvist::routing::output_lengths_test {
 namespace {
 
 OutputProgress at(std::initializer_list<std::uint64_t> tokens) {
@@ -108,4 +108,4 @@ TEST(OutputProgress, FollowsRequestsOverTheirStretches) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::output_lengths_test

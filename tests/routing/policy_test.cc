@@ -7,7 +7,7 @@
 
 #include "kvist/routing/published_policies.h"
 
-namespace kvist::routing {
+namespace kvist::routing::policy_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -133,4 +133,4 @@ TEST(DynamoPolicyTest, BreaksTiesAtRandomByRequest) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::policy_test

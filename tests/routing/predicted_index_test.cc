@@ -7,7 +7,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::routing {
+namespace kvist::routing::predicted_index_test {
 namespace {
 
 constexpr std::uint64_t kSeed = 20261121;
@@ -144,4 +144,4 @@ TEST(PredictedIndex, MeansTheSameAsAListOfPrompts) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::predicted_index_test

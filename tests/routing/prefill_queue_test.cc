@@ -4,7 +4,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::routing {
+namespace kvist::routing::prefill_queue_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -122,4 +122,4 @@ TEST(PrefillQueue, StaysWithinWhatItsPromptsTake) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::prefill_queue_test

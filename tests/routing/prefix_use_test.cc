@@ -11,7 +11,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::routing {
+namespace kvist::routing::prefix_use_test {
 namespace {
 
 using Prompt = std::vector<kv::BlockHash>;
@@ -167,4 +167,4 @@ TEST(PrefixUse, APromptThatHasLeftIsNotKept) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::prefix_use_test

@@ -6,7 +6,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::routing {
+namespace kvist::routing::returning_requests_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -61,4 +61,4 @@ TEST(ReturningRequests, AgreesWithTheSumOverThoseWhoCome) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::returning_requests_test

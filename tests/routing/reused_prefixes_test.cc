@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace kvist::routing {
+namespace kvist::routing::reused_prefixes_test {
 namespace {
 
 constexpr WorkerId kHome{0};
@@ -124,4 +124,4 @@ TEST_F(ReusedPrefixesTest, HashesAreBounded) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::reused_prefixes_test

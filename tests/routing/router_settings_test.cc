@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-namespace kvist::routing {
+namespace kvist::routing::router_settings_test {
 namespace {
 
 constexpr std::uint32_t kBlockSize = 4;
@@ -182,4 +182,4 @@ TEST_F(SessionAffinityTest, IsForModeKvAlone) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::router_settings_test

@@ -5,7 +5,7 @@
 
 #include <map>
 
-namespace kvist::routing {
+namespace kvist::routing::router_test {
 namespace {
 
 constexpr std::uint32_t kBlockSize = 4;
@@ -405,4 +405,4 @@ TEST_F(RouterTest, AHotPrefixIsCopiedToAsManyWorkersAsItsShareOfTheLoad) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::router_test

@@ -8,7 +8,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::routing {
+namespace kvist::routing::session_table_test {
 namespace {
 
 class SessionTableTest : public ::testing::Test {
@@ -90,4 +90,4 @@ TEST(SessionTableProperty, IsAListInTheOrderOfUse) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::session_table_test

@@ -7,7 +7,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::routing {
+namespace kvist::routing::worker_set_test {
 namespace {
 
 std::vector<std::uint32_t> members(const WorkerSet& set) {
@@ -68,4 +68,4 @@ TEST(WorkerSet, MeansTheSameAsAStandardSet) {
 }
 
 }  // namespace
-}  // namespace kvist::routing
+}  // namespace kvist::routing::worker_set_test

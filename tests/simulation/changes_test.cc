@@ -8,7 +8,7 @@
 
 #include "simulation/runs.h"
 
-namespace kvist::simulation {
+namespace kvist::simulation::changes_test {
 namespace {
 
 using spec::RoutingMode;
@@ -120,4 +120,4 @@ TEST(Changes, ClairvoyanceKnowsNothingOfThem) {
 }
 
 }  // namespace
-}  // namespace kvist::simulation
+}  // namespace kvist::simulation::changes_test

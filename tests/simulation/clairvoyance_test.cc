@@ -11,7 +11,7 @@
 #include "kvist/routing/router.h"
 #include "simulation/runs.h"
 
-namespace kvist::simulation {
+namespace kvist::simulation::clairvoyance_test {
 namespace {
 
 using spec::RoutingMode;
@@ -162,4 +162,4 @@ TEST(ClairvoyantLevel, IsTheSameEachTimeAndLosesNothing) {
 }
 
 }  // namespace
-}  // namespace kvist::simulation
+}  // namespace kvist::simulation::clairvoyance_test

@@ -8,7 +8,7 @@
 #include "kvist/base/random.h"
 #include "kvist/simulation/virtual_time.h"
 
-namespace kvist::simulation {
+namespace kvist::simulation::event_queue_test {
 namespace {
 
 TimePoint at(std::int64_t ns) {
@@ -71,4 +71,4 @@ TEST(VirtualTime, GoesOnWithTheEventsAndNeverBack) {
 }
 
 }  // namespace
-}  // namespace kvist::simulation
+}  // namespace kvist::simulation::event_queue_test

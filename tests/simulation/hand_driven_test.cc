@@ -16,7 +16,7 @@
 #include "kvist/workload/load_driver.h"
 #include "simulation/runs.h"
 
-namespace kvist::simulation {
+namespace kvist::simulation::hand_driven_test {
 namespace {
 
 /// The result of one turn.
@@ -196,4 +196,4 @@ TEST(HandDriven, ManyConversationsOverThreeWorkers) {
 }
 
 }  // namespace
-}  // namespace kvist::simulation
+}  // namespace kvist::simulation::hand_driven_test

@@ -5,7 +5,7 @@
 #include "kvist/kv_index/kv_index.h"
 #include "kvist/workload/trace_file.h"
 
-namespace kvist::kv_index {
+namespace kvist::kv_index::kv_index_trace_test {
 namespace {
 
 // The leading blocks of a prompt that an engine's cache holds, by the engine's own hashes.
@@ -57,4 +57,4 @@ TEST(KvIndexTrace, AnswersWhatTheEnginesReallyHave) {
 }
 
 }  // namespace
-}  // namespace kvist::kv_index
+}  // namespace kvist::kv_index::kv_index_trace_test

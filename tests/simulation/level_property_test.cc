@@ -6,7 +6,7 @@
 #include "kvist/base/random.h"
 #include "simulation/runs.h"
 
-namespace kvist::simulation {
+namespace kvist::simulation::level_property_test {
 namespace {
 
 class Draw {
@@ -91,4 +91,4 @@ TEST_P(RandomLevel, KeepsEveryInvariantAndCanBeRepeated) {
 INSTANTIATE_TEST_SUITE_P(Seed, RandomLevel, testing::Range<std::uint64_t>(1, 151));
 
 }  // namespace
-}  // namespace kvist::simulation
+}  // namespace kvist::simulation::level_property_test

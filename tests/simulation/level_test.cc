@@ -11,7 +11,7 @@
 #include "kvist/spec/files.h"
 #include "simulation/runs.h"
 
-namespace kvist::simulation {
+namespace kvist::simulation::level_test {
 namespace {
 
 using spec::RoutingMode;
@@ -329,4 +329,4 @@ TEST(Level, RefusesAWorkloadThatCannotBeDriven) {
 }
 
 }  // namespace
-}  // namespace kvist::simulation
+}  // namespace kvist::simulation::level_test

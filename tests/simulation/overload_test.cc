@@ -1,7 +1,7 @@
 // Overload in virtual time: what is finished, how long the admitted wait, and who is refused.
 #include "simulation/overload_rig.h"
 
-namespace kvist::simulation {
+namespace kvist::simulation::overload_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -189,4 +189,4 @@ TEST_P(OverloadInMode, AClientsDeadlineCountsAndRetryAfterIsWhenTheWaitIsShortEn
 }
 
 }  // namespace
-}  // namespace kvist::simulation
+}  // namespace kvist::simulation::overload_test

@@ -9,7 +9,7 @@
 #include "kvist/spec/deployment.h"
 #include "spec/parsed.h"
 
-namespace kvist::spec {
+namespace kvist::spec::changing_fleet_test {
 namespace {
 
 using testing::HasSubstr;
@@ -65,4 +65,4 @@ TEST(ReadGateway, TakesFurtherNamesOfTheModel) {
 }
 
 }  // namespace
-}  // namespace kvist::spec
+}  // namespace kvist::spec::changing_fleet_test

@@ -5,7 +5,7 @@
 #include "kvist/spec/sweep.h"
 #include "spec/parsed.h"
 
-namespace kvist::spec {
+namespace kvist::spec::comparison_test {
 namespace {
 
 using testing::AllOf;
@@ -93,4 +93,4 @@ TEST(ComparisonSpecTest, WhatCannotBeIsRefusedWithItsReason) {
 }
 
 }  // namespace
-}  // namespace kvist::spec
+}  // namespace kvist::spec::comparison_test

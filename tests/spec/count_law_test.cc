@@ -6,7 +6,7 @@
 #include "kvist/spec/workload.h"
 #include "spec/parsed.h"
 
-namespace kvist::spec {
+namespace kvist::spec::count_law_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -89,4 +89,4 @@ TEST(Workload, LawsFollowUpsAndRepliesAreKeys) {
 }
 
 }  // namespace
-}  // namespace kvist::spec
+}  // namespace kvist::spec::count_law_test

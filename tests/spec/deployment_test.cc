@@ -5,7 +5,7 @@
 
 #include "spec/parsed.h"
 
-namespace kvist::spec {
+namespace kvist::spec::deployment_test {
 namespace {
 
 using testing::AllOf;
@@ -516,4 +516,4 @@ TEST(RoutingModeTest, AGatewayHasNoModeThatOnlyASimulationCanDecide) {
 }
 
 }  // namespace
-}  // namespace kvist::spec
+}  // namespace kvist::spec::deployment_test

@@ -7,7 +7,7 @@
 #include "kvist/spec/sweep.h"
 #include "spec/parsed.h"
 
-namespace kvist::spec {
+namespace kvist::spec::round_trip_test {
 namespace {
 
 constexpr int kRounds = 300;
@@ -388,4 +388,4 @@ TEST_F(RoundTripTest, Sweep) {
 }
 
 }  // namespace
-}  // namespace kvist::spec
+}  // namespace kvist::spec::round_trip_test

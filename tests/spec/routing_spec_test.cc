@@ -5,7 +5,7 @@
 
 #include "spec/parsed.h"
 
-namespace kvist::spec {
+namespace kvist::spec::routing_spec_test {
 namespace {
 
 using testing::HasSubstr;
@@ -27,4 +27,4 @@ TEST(RoutingSpecTest, WhatModeKvIsToldHasBounds) {
   EXPECT_EQ(hard->session_affinity.ttl, std::chrono::minutes(10));
 }
 }  // namespace
-}  // namespace kvist::spec
+}  // namespace kvist::spec::routing_spec_test

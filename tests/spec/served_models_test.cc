@@ -4,24 +4,15 @@
 
 #include <string>
 
-#include "kvist/base/yaml.h"
 #include "kvist/spec/deployment.h"
+#include "spec/parsed.h"
 
-namespace kvist::spec {
+namespace kvist::spec::served_models_test {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-YamlNode parsed(const std::string& text) {
-  return YamlNode::parse(text, "test.yaml").value();
-}
-
-template <class T>
-std::string message(const Result<T>& result) {
-  return result ? "no error" : result.error().message;
-}
 
 constexpr const char* kTwo = R"(mode: kv
 block_size: 16
@@ -141,4 +132,4 @@ workers:
 }
 
 }  // namespace
-}  // namespace kvist::spec
+}  // namespace kvist::spec::served_models_test

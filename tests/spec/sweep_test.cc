@@ -9,7 +9,7 @@
 #include "kvist/spec/files.h"
 #include "spec/parsed.h"
 
-namespace kvist::spec {
+namespace kvist::spec::sweep_test {
 namespace {
 
 using testing::AllOf;
@@ -268,4 +268,4 @@ TEST_F(SweepFilesTest, EachFileHasOneRootKey) {
 }
 
 }  // namespace
-}  // namespace kvist::spec
+}  // namespace kvist::spec::sweep_test

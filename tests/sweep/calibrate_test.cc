@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace kvist::sweep {
+namespace kvist::sweep::calibrate_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -21,4 +21,4 @@ TEST(CalibrateOptions, AnswersThatTakeTooLongAreRefusedBeforeAnythingRuns) {
 }
 
 }  // namespace
-}  // namespace kvist::sweep
+}  // namespace kvist::sweep::calibrate_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist::sweep {
+namespace kvist::sweep::driven_load_test {
 namespace {
 
 TimePoint at_ms(std::int64_t ms) {
@@ -29,4 +29,4 @@ TEST(DrivenLoad, CountsWhatHappenedWithinTheTime) {
 }
 
 }  // namespace
-}  // namespace kvist::sweep
+}  // namespace kvist::sweep::driven_load_test

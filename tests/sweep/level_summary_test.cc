@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace kvist::sweep {
+namespace kvist::sweep::level_summary_test {
 namespace {
 
 using deploy::WorkerMetrics;
@@ -148,4 +148,4 @@ TEST(SummariseClientTest, TheCertificateHasWhatTheSamplesAndTheProcessSay) {
 }
 
 }  // namespace
-}  // namespace kvist::sweep
+}  // namespace kvist::sweep::level_summary_test

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <vector>
 
-namespace kvist::sweep {
+namespace kvist::sweep::parallel_test {
 namespace {
 
 TEST(ParallelTest, EachIndexOnceWhateverTheNumberOfThreads) {
@@ -22,4 +22,4 @@ TEST(ParallelTest, NothingToDo) {
 }
 
 }  // namespace
-}  // namespace kvist::sweep
+}  // namespace kvist::sweep::parallel_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace kvist::sweep {
+namespace kvist::sweep::simulated_record_test {
 namespace {
 
 using testing::ElementsAre;
@@ -103,4 +103,4 @@ TEST(SimulatedRecordTest, TimelinesCarryTheLimitsOfTheirWorker) {
 }
 
 }  // namespace
-}  // namespace kvist::sweep
+}  // namespace kvist::sweep::simulated_record_test

@@ -12,7 +12,7 @@
 #include "kvist/results/store.h"
 #include "kvist/sweep/run_progress.h"
 
-namespace kvist::sweep {
+namespace kvist::sweep::simulated_sweep_test {
 namespace {
 
 using spec::RoutingMode;
@@ -398,4 +398,4 @@ TEST_F(SimulatedSweepTest, WithoutAnyLevelThereIsNoReport) {
 }
 
 }  // namespace
-}  // namespace kvist::sweep
+}  // namespace kvist::sweep::simulated_sweep_test

@@ -11,7 +11,7 @@
 #include "kvist/base/yaml.h"
 #include "sweep/fake_deployment.h"
 
-namespace kvist::sweep {
+namespace kvist::sweep::sweep_runner_test {
 namespace {
 
 using spec::RoutingMode;
@@ -320,4 +320,4 @@ TEST_F(SweepRunnerTest, TwoSweepsNeverShareAFolder) {
 }
 
 }  // namespace
-}  // namespace kvist::sweep
+}  // namespace kvist::sweep::sweep_runner_test

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace kvist::telemetry {
+namespace kvist::telemetry::exposition_test {
 namespace {
 
 using testing::ElementsAre;
@@ -98,4 +98,4 @@ TEST(Exposition, QuotesOnlyTheBeginningOfALongLine) {
 }
 
 }  // namespace
-}  // namespace kvist::telemetry
+}  // namespace kvist::telemetry::exposition_test

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace kvist::telemetry {
+namespace kvist::telemetry::log_test {
 namespace {
 
 using testing::ContainsRegex;
@@ -85,4 +85,4 @@ TEST(Log, LinesOfManyThreadsStayWhole) {
 }
 
 }  // namespace
-}  // namespace kvist::telemetry
+}  // namespace kvist::telemetry::log_test

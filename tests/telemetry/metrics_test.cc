@@ -8,7 +8,7 @@
 
 #include "kvist/telemetry/exposition.h"
 
-namespace kvist::telemetry {
+namespace kvist::telemetry::metrics_test {
 namespace {
 
 using testing::ElementsAre;
@@ -104,4 +104,4 @@ TEST(ExposeDeathTest, StopsAtAFamilyOfTwoTypes) {
 }
 
 }  // namespace
-}  // namespace kvist::telemetry
+}  // namespace kvist::telemetry::metrics_test

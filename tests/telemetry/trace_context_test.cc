@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist::telemetry {
+namespace kvist::telemetry::trace_context_test {
 namespace {
 
 constexpr std::string_view kField = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -37,4 +37,4 @@ TEST(TraceContext, AnythingElseIsIgnored) {
 }
 
 }  // namespace
-}  // namespace kvist::telemetry
+}  // namespace kvist::telemetry::trace_context_test

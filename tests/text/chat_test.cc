@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace kvist::text {
+namespace kvist::text::chat_test {
 namespace {
 
 class SimpleChatTemplateTest : public ::testing::Test {
@@ -94,4 +94,4 @@ TEST_F(SimpleChatTemplateTest, DifferentConversationsNeverRenderAlike) {
 }
 
 }  // namespace
-}  // namespace kvist::text
+}  // namespace kvist::text::chat_test

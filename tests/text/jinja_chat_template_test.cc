@@ -16,7 +16,7 @@
 #include "text/chatml.h"
 #include "tokenizer/small_tokenizer.h"
 
-namespace kvist::text {
+namespace kvist::text::jinja_chat_template_test {
 namespace {
 
 // The text with [ and ] around what came with the messages.
@@ -287,4 +287,4 @@ TEST(JinjaChatTemplatePropertyTest, NoMessageInjectsASpecialToken) {
 }
 
 }  // namespace
-}  // namespace kvist::text
+}  // namespace kvist::text::jinja_chat_template_test

@@ -7,7 +7,7 @@
 
 #include "text/model_directory.h"
 
-namespace kvist::text {
+namespace kvist::text::model_text_test {
 namespace {
 
 class ModelTextTest : public ::testing::Test {
@@ -95,4 +95,4 @@ TEST_F(ModelTextTest, ErrorsNameTheProblemAndItsPlace) {
 }
 
 }  // namespace
-}  // namespace kvist::text
+}  // namespace kvist::text::model_text_test

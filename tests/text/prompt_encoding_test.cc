@@ -10,7 +10,7 @@
 #include "kvist/tokenizer/hugging_face_tokenizer.h"
 #include "tokenizer/small_tokenizer.h"
 
-namespace kvist::text {
+namespace kvist::text::prompt_encoding_test {
 namespace {
 
 // Bytes as tokens, <s> before every completion, and added words with every flag there is.
@@ -119,4 +119,4 @@ TEST(PromptReadingTest, NumbersAreOneToOne) {
 }
 
 }  // namespace
-}  // namespace kvist::text
+}  // namespace kvist::text::prompt_encoding_test

@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-namespace kvist::text {
+namespace kvist::text::prose_test {
 namespace {
 
 TEST(ProseStream, IsTheSameForTheSameSeedHoweverItIsTaken) {
@@ -95,4 +95,4 @@ TEST(Prose, EndsWithAWholeWord) {
 }
 
 }  // namespace
-}  // namespace kvist::text
+}  // namespace kvist::text::prose_test

@@ -4,7 +4,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::text {
+namespace kvist::text::stop_matcher_test {
 namespace {
 
 StopMatcher matcher_of(const std::vector<std::string>& stops, bool include_stop = false) {
@@ -114,4 +114,4 @@ TEST(StopMatcher, TheOutcomeDoesNotDependOnHowTheTextIsCut) {
 }
 
 }  // namespace
-}  // namespace kvist::text
+}  // namespace kvist::text::stop_matcher_test

@@ -5,7 +5,7 @@
 #include "kvist/base/random.h"
 #include "kvist/base/utf8.h"
 
-namespace kvist::text {
+namespace kvist::text::stream_decoder_test {
 namespace {
 
 const tokenizer::ByteTokenizer kTokenizer;
@@ -101,4 +101,4 @@ TEST(StreamDecoder, EmitsOnlyValidUtf8ForAnyBytes) {
 }
 
 }  // namespace
-}  // namespace kvist::text
+}  // namespace kvist::text::stream_decoder_test

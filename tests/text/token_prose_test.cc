@@ -7,7 +7,7 @@
 
 #include "kvist/tokenizer/hugging_face_tokenizer.h"
 
-namespace kvist::text {
+namespace kvist::text::token_prose_test {
 namespace {
 
 std::shared_ptr<const tokenizer::Tokenizer> golden(const std::string& name) {
@@ -49,4 +49,4 @@ TEST(TokenProse, ATokenizerWithoutWordsIsRefused) {
 }
 
 }  // namespace
-}  // namespace kvist::text
+}  // namespace kvist::text::token_prose_test

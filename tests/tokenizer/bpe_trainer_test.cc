@@ -7,7 +7,7 @@
 #include "kvist/text/stream_decoder.h"
 #include "kvist/tokenizer/hugging_face_tokenizer.h"
 
-namespace kvist::tokenizer {
+namespace kvist::tokenizer::bpe_trainer_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -98,4 +98,4 @@ TEST(BpeTrainer, ErrorsNameTheProblem) {
 }
 
 }  // namespace
-}  // namespace kvist::tokenizer
+}  // namespace kvist::tokenizer::bpe_trainer_test

@@ -10,7 +10,7 @@
 #include "kvist/tokenizer/hugging_face_tokenizer.h"
 #include "tokenizer/small_tokenizer.h"
 
-namespace kvist::tokenizer {
+namespace kvist::tokenizer::cut_places_test {
 namespace {
 
 constexpr std::string_view kQwen2 =
@@ -146,4 +146,4 @@ TEST(CutPlaces, EndAtARunOfSpaceThatASearchMayGiveUpIn) {
 }
 
 }  // namespace
-}  // namespace kvist::tokenizer
+}  // namespace kvist::tokenizer::cut_places_test

@@ -7,7 +7,7 @@
 #include "kvist/tokenizer/regex.h"
 #include "tokenizer/small_tokenizer.h"
 
-namespace kvist::tokenizer {
+namespace kvist::tokenizer::hostile_tokenizer_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -191,4 +191,4 @@ TEST(LoadTokenizer, ErrorsNameTheFile) {
 }
 
 }  // namespace
-}  // namespace kvist::tokenizer
+}  // namespace kvist::tokenizer::hostile_tokenizer_test

@@ -11,7 +11,7 @@
 #include "kvist/text/stream_decoder.h"
 #include "tokenizer/small_tokenizer.h"
 
-namespace kvist::tokenizer {
+namespace kvist::tokenizer::hugging_face_tokenizer_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -298,4 +298,4 @@ TEST(HuggingFaceTokenizer, KnowsItsEndTokens) {
 }
 
 }  // namespace
-}  // namespace kvist::tokenizer
+}  // namespace kvist::tokenizer::hugging_face_tokenizer_test

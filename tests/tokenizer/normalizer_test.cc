@@ -10,7 +10,7 @@
 #include "kvist/base/random.h"
 #include "kvist/tokenizer/unicode.h"
 
-namespace kvist::tokenizer {
+namespace kvist::tokenizer::normalizer_test {
 namespace {
 
 MarkedText normalized(const std::string& json, MarkedText text) {
@@ -141,4 +141,4 @@ TEST(MarkedText, RewritingKeepsMarksLikeAMarkPerByteWould) {
 }
 
 }  // namespace
-}  // namespace kvist::tokenizer
+}  // namespace kvist::tokenizer::normalizer_test

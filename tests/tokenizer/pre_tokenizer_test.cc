@@ -5,7 +5,7 @@
 
 #include "kvist/base/json.h"
 
-namespace kvist::tokenizer {
+namespace kvist::tokenizer::pre_tokenizer_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -91,4 +91,4 @@ TEST(PreTokenizer, ByteLevelPutsASpaceBeforeWordsThatHaveNone) {
 }
 
 }  // namespace
-}  // namespace kvist::tokenizer
+}  // namespace kvist::tokenizer::pre_tokenizer_test

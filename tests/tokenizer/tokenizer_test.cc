@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace kvist::tokenizer {
+namespace kvist::tokenizer::tokenizer_test {
 namespace {
 
 constexpr SpecialToken kSpecials[] = {SpecialToken::kBeginOfText, SpecialToken::kEndOfTurn, SpecialToken::kBeginHeader,
@@ -72,4 +72,4 @@ TEST(ByteTokenizer, DecodesSpecialAndUnknownTokensToNothing) {
 }
 
 }  // namespace
-}  // namespace kvist::tokenizer
+}  // namespace kvist::tokenizer::tokenizer_test

@@ -8,7 +8,7 @@
 #include "kvist/base/random.h"
 #include "kvist/tool_calls/json_scanner.h"
 
-namespace kvist::tool_calls {
+namespace kvist::tool_calls::tool_call_parser_test {
 namespace {
 
 using enum spec::ToolCallFormat;
@@ -205,4 +205,4 @@ TEST(ToolCallParserTest, PiecesDoNotMatter) {
 }
 
 }  // namespace
-}  // namespace kvist::tool_calls
+}  // namespace kvist::tool_calls::tool_call_parser_test

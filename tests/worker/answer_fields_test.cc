@@ -9,7 +9,7 @@
 #include "running_worker.h"
 #include "taken_exchange.h"
 
-namespace kvist::worker {
+namespace kvist::worker::answer_fields_test {
 namespace {
 
 using testing::Each;
@@ -235,4 +235,4 @@ TEST(IncompleteCharacters, AreLeftOutAtTheEndStreamedAndWhole) {
 }
 
 }  // namespace
-}  // namespace kvist::worker
+}  // namespace kvist::worker::answer_fields_test

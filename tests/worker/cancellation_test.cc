@@ -7,7 +7,7 @@
 #include "raw_client.h"
 #include "running_worker.h"
 
-namespace kvist::worker {
+namespace kvist::worker::cancellation_test {
 namespace {
 
 using testing::HasSubstr;
@@ -126,4 +126,4 @@ TEST(ShutDown, AskedAgainItEndsAtOnce) {
 }
 
 }  // namespace
-}  // namespace kvist::worker
+}  // namespace kvist::worker::cancellation_test

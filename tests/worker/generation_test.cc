@@ -7,7 +7,7 @@
 #include "kvist/perfmodel/step_time_model.h"
 #include "running_worker.h"
 
-namespace kvist::worker {
+namespace kvist::worker::generation_test {
 namespace {
 
 TEST(Chat, StreamsRoleTextFinishUsageAndDone) {
@@ -277,4 +277,4 @@ TEST(Generation, MoreRequestsThanSlotsAllComeThrough) {
 }
 
 }  // namespace
-}  // namespace kvist::worker
+}  // namespace kvist::worker::generation_test

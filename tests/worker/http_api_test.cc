@@ -7,7 +7,7 @@
 #include "raw_client.h"
 #include "running_worker.h"
 
-namespace kvist::worker {
+namespace kvist::worker::http_api_test {
 namespace {
 
 using testing::HasSubstr;
@@ -206,4 +206,4 @@ TEST(Service, RefusesImpossibleEngineLimits) {
 }
 
 }  // namespace
-}  // namespace kvist::worker
+}  // namespace kvist::worker::http_api_test

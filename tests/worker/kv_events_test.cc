@@ -12,7 +12,7 @@
 #include "kvist/text/chat.h"
 #include "running_worker.h"
 
-namespace kvist::worker {
+namespace kvist::worker::kv_events_test {
 namespace {
 
 // A subscriber that requests a replay from the start and rebuilds the findable blocks from it.
@@ -156,4 +156,4 @@ TEST(KvEvents, EvictionsArePublished) {
 }
 
 }  // namespace
-}  // namespace kvist::worker
+}  // namespace kvist::worker::kv_events_test

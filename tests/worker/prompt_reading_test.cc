@@ -10,7 +10,7 @@
 #include "running_worker.h"
 #include "text/model_directory.h"
 
-namespace kvist::worker {
+namespace kvist::worker::prompt_reading_test {
 namespace {
 
 class PromptReadingTest : public ::testing::Test {
@@ -83,4 +83,4 @@ TEST_F(PromptReadingTest, TokenizeSpellsTokens) {
 }
 
 }  // namespace
-}  // namespace kvist::worker
+}  // namespace kvist::worker::prompt_reading_test

@@ -5,7 +5,7 @@
 
 #include "kvist/telemetry/exposition.h"
 
-namespace kvist::worker {
+namespace kvist::worker::request_metrics_test {
 namespace {
 
 using engine::FinishReason;
@@ -121,4 +121,4 @@ TEST_F(RequestMetricsTest, AbortedRequestsLeaveNoTimesAndStopStringsDo) {
 }
 
 }  // namespace
-}  // namespace kvist::worker
+}  // namespace kvist::worker::request_metrics_test

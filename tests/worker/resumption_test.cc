@@ -6,7 +6,7 @@
 #include "kvist/openai/resumption.h"
 #include "running_worker.h"
 
-namespace kvist::worker {
+namespace kvist::worker::resumption_test {
 namespace {
 
 using testing::HasSubstr;
@@ -153,4 +153,4 @@ TEST(Resumption, WhatCannotBeResumedIsRefused) {
 }
 
 }  // namespace
-}  // namespace kvist::worker
+}  // namespace kvist::worker::resumption_test

@@ -11,7 +11,7 @@
 #include "taken_exchange.h"
 #include "text/model_directory.h"
 
-namespace kvist::worker {
+namespace kvist::worker::tool_calls_test {
 namespace {
 
 /// Answers made of tokens that a test chooses: bytes, and the marks of all formats as special tokens.
@@ -221,4 +221,4 @@ TEST(ContinuedMessages, EndThePromptWithoutAnEndOfTurn) {
 }
 
 }  // namespace
-}  // namespace kvist::worker
+}  // namespace kvist::worker::tool_calls_test

@@ -4,7 +4,7 @@
 
 #include "kvist/workload/load_input.h"
 
-namespace kvist::workload {
+namespace kvist::workload::arm_texts_test {
 namespace {
 
 spec::WorkloadSpec chats() {
@@ -69,4 +69,4 @@ TEST(ArmTexts, AFailedTurnEndsItsConversationAsWithoutThem) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::arm_texts_test

@@ -6,7 +6,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::workload {
+namespace kvist::workload::arrival_profile_test {
 namespace {
 
 using spec::ArrivalPoint;
@@ -91,4 +91,4 @@ TEST(ArrivalProfile, KnowsItsHighestShare) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::arrival_profile_test

@@ -10,7 +10,7 @@
 #include "kvist/workload/limited_source.h"
 #include "kvist/workload/load_driver.h"
 
-namespace kvist::workload {
+namespace kvist::workload::chat_file_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -176,4 +176,4 @@ TEST(ChatFile, RepliesAreKeptIfTheyAreAskedFor) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::chat_file_test

@@ -12,7 +12,7 @@
 #include "kvist/tokenizer/hugging_face_tokenizer.h"
 #include "kvist/workload/load_driver.h"
 
-namespace kvist::workload {
+namespace kvist::workload::conversation_test {
 namespace {
 
 spec::WorkloadSpec small_workload() {
@@ -277,4 +277,4 @@ TEST(Conversation, LengthsAreInTheTokensOfATokenizer) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::conversation_test

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-namespace kvist::workload {
+namespace kvist::workload::drawn_count_test {
 namespace {
 
 spec::BoundedCount law(const char* text) {
@@ -68,4 +68,4 @@ TEST(DrawnCount, ALawThatHardlyEverFitsEndsAtABound) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::drawn_count_test

@@ -8,7 +8,7 @@
 #include "kvist/base/random.h"
 #include "kvist/workload/load_driver.h"
 
-namespace kvist::workload {
+namespace kvist::workload::load_driver_property_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -156,4 +156,4 @@ TEST(LoadDriverProperty, InvariantsHoldUnderRandomAnswers) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::load_driver_property_test

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace kvist::workload {
+namespace kvist::workload::load_driver_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -304,4 +304,4 @@ TEST(CheckWorkload, ErrorsNameTheField) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::load_driver_test

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace kvist::workload {
+namespace kvist::workload::load_feed_test {
 namespace {
 
 TimePoint at(double seconds) {
@@ -90,4 +90,4 @@ TEST(LoadFeed, WhenNobodyTakesBatchesMemoryIsBoundedAndWhatIsLostIsCounted) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::load_feed_test

@@ -9,7 +9,7 @@
 #include "kvist/workload/load_driver.h"
 #include "kvist/workload/load_input.h"
 
-namespace kvist::workload {
+namespace kvist::workload::mix_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -66,4 +66,4 @@ TEST(Mix, IsChecked) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::mix_test

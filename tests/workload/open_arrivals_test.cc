@@ -11,7 +11,7 @@
 
 #include "kvist/workload/load_driver.h"
 
-namespace kvist::workload {
+namespace kvist::workload::open_arrivals_test {
 namespace {
 
 using std::chrono::seconds;
@@ -336,4 +336,4 @@ TEST(OpenArrivals, AProfileThatEndsEndsTheArrivals) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::open_arrivals_test

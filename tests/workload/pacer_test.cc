@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace kvist::workload {
+namespace kvist::workload::pacer_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -187,4 +187,4 @@ TEST(Pacer, ChangesBackAndForthLeaveTheScheduleAsItWas) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::pacer_test

@@ -8,7 +8,7 @@
 
 #include "kvist/workload/trace_prompt.h"
 
-namespace kvist::workload {
+namespace kvist::workload::prompt_ids_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -69,4 +69,4 @@ TEST(PromptIds, MayBeTheTokensOfATokenizer) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::prompt_ids_test

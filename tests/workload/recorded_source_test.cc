@@ -9,7 +9,7 @@
 #include "kvist/workload/load_driver.h"
 #include "kvist/workload/load_input.h"
 
-namespace kvist::workload {
+namespace kvist::workload::recorded_source_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -198,4 +198,4 @@ TEST(LoadInput, ALoadThatCannotBeDrivenIsRefused) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::recorded_source_test

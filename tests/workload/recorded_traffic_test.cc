@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace kvist::workload {
+namespace kvist::workload::recorded_traffic_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -127,4 +127,4 @@ TEST(RecordedTraffic, TheFilesOfOneRecordingAreReadTogether) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::recorded_traffic_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist::workload {
+namespace kvist::workload::recorder_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -206,4 +206,4 @@ TEST(Recorder, TokensBeyondTheChunksCountWhenTheTurnEnds) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::recorder_test

@@ -6,7 +6,7 @@
 
 #include "kvist/workload/load_driver.h"
 
-namespace kvist::workload {
+namespace kvist::workload::shard_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -124,4 +124,4 @@ TEST(Shard, OfPlacesThatAreLimitedEachPartHasItsShare) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::shard_test

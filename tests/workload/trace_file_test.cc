@@ -8,7 +8,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::workload {
+namespace kvist::workload::trace_file_test {
 namespace {
 
 using std::chrono::microseconds;
@@ -184,4 +184,4 @@ TEST_F(TraceFileTest, AFileIsReadAsItsText) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::trace_file_test

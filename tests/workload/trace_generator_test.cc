@@ -10,7 +10,7 @@
 #include "kvist/spec/files.h"
 #include "kvist/workload/trace_file.h"
 
-namespace kvist::workload {
+namespace kvist::workload::trace_generator_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -109,4 +109,4 @@ TEST(TraceGenerator, RefusesInvalidOptions) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::trace_generator_test

@@ -7,7 +7,7 @@
 
 #include "kvist/text/chat.h"
 
-namespace kvist::workload {
+namespace kvist::workload::trace_prompt_test {
 namespace {
 
 std::vector<TokenId> prompt_of(const TracePrompts& prompts, const TraceRequest& request, std::uint64_t index = 0) {
@@ -105,4 +105,4 @@ TEST(TracePrompts, TheTextIsPlainAscii) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::trace_prompt_test

@@ -8,7 +8,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::workload {
+namespace kvist::workload::trace_source_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -215,4 +215,4 @@ TEST(TraceSourceProperty, EveryRequestIsSentOnceAndInOrder) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::trace_source_test

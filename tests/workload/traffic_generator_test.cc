@@ -11,7 +11,7 @@
 
 #include "kvist/workload/trace_file.h"
 
-namespace kvist::workload {
+namespace kvist::workload::traffic_generator_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -154,4 +154,4 @@ TEST(TrafficGenerator, ErrorsNameTheProblem) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::traffic_generator_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist::workload {
+namespace kvist::workload::turn_clock_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -139,4 +139,4 @@ TEST(TurnClock, WithoutGapsEverythingElseIsTheSame) {
 }
 
 }  // namespace
-}  // namespace kvist::workload
+}  // namespace kvist::workload::turn_clock_test

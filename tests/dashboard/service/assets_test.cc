@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace kvist::dashboard {
+namespace kvist::dashboard::assets_test {
 namespace {
 
 constexpr Asset kFiles[] = {{"index.html", "text/html; charset=utf-8", "\"1\"", "zip-html", "html"},
@@ -57,4 +57,4 @@ TEST(Assets, TheProgramHasItsPage) {
 }
 
 }  // namespace
-}  // namespace kvist::dashboard
+}  // namespace kvist::dashboard::assets_test

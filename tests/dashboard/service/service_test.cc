@@ -10,7 +10,7 @@
 #include "kvist/dashboard/service/viewer.h"
 #include "net/websocket_client.h"
 
-namespace kvist::dashboard {
+namespace kvist::dashboard::service_test {
 namespace {
 
 using net::client_frame;
@@ -106,4 +106,4 @@ TEST(CommandBudget, ASecondsWorthAtOnceAndThenTheRate) {
 }
 
 }  // namespace
-}  // namespace kvist::dashboard
+}  // namespace kvist::dashboard::service_test

@@ -29,7 +29,7 @@ std::atomic<std::size_t> allocations = 0;
   std::free(memory);
 }
 
-namespace kvist::engine::cpu {
+namespace kvist::engine::cpu::allocation_test {
 namespace {
 
 TEST(ForwardPass, AllocatesNothing) {
@@ -51,4 +51,4 @@ TEST(ForwardPass, AllocatesNothing) {
 }
 
 }  // namespace
-}  // namespace kvist::engine::cpu
+}  // namespace kvist::engine::cpu::allocation_test

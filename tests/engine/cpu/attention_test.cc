@@ -12,7 +12,7 @@
 #include "kvist/engine/cpu/bf16.h"
 #include "kvist/engine/cpu/kernels/kernels.h"
 
-namespace kvist::engine::cpu {
+namespace kvist::engine::cpu::attention_test {
 namespace {
 
 class Kernels : public testing::TestWithParam<std::string_view> {
@@ -257,4 +257,4 @@ TEST_P(Kernels, AddAddsARow) {
 }
 
 }  // namespace
-}  // namespace kvist::engine::cpu
+}  // namespace kvist::engine::cpu::attention_test

@@ -7,7 +7,7 @@
 
 #include "engine/scripted_executor.h"
 
-namespace kvist::engine::cpu {
+namespace kvist::engine::cpu::device_driver_test {
 namespace {
 
 /// Polls whenever the driver says so, until every request has ended.
@@ -75,4 +75,4 @@ TEST_F(DeviceDriverTest, NothingToDoIsNoStep) {
 }
 
 }  // namespace
-}  // namespace kvist::engine::cpu
+}  // namespace kvist::engine::cpu::device_driver_test

@@ -9,7 +9,7 @@
 #include "kvist/base/random.h"
 #include "kvist/engine/cpu/kernels/kernels.h"
 
-namespace kvist::engine::cpu {
+namespace kvist::engine::cpu::forward_pass_test {
 namespace {
 
 using Rows = std::vector<std::vector<float>>;
@@ -145,4 +145,4 @@ TEST(ForwardPass, InstructionSetsAgreeWithinRounding) {
 }
 
 }  // namespace
-}  // namespace kvist::engine::cpu
+}  // namespace kvist::engine::cpu::forward_pass_test

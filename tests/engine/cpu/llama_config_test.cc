@@ -4,7 +4,7 @@
 
 #include "kvist/engine/cpu/rope.h"
 
-namespace kvist::engine::cpu {
+namespace kvist::engine::cpu::llama_config_test {
 namespace {
 
 using testing::ElementsAre;
@@ -171,4 +171,4 @@ TEST(Rope, Llama3ScalingKeepsShortWavelengthsAndStretchesLongOnes) {
 }
 
 }  // namespace
-}  // namespace kvist::engine::cpu
+}  // namespace kvist::engine::cpu::llama_config_test

@@ -9,7 +9,7 @@
 #include "kvist/engine/cpu/kernels/kernels.h"
 #include "kvist/engine/cpu/packed_matrix.h"
 
-namespace kvist::engine::cpu {
+namespace kvist::engine::cpu::matmul_test {
 namespace {
 
 /// Runs a test once per instruction set of this machine; the best one is chosen again afterwards.
@@ -189,4 +189,4 @@ TEST(ThreadPool, PartsCoverEverythingInOrder) {
 }
 
 }  // namespace
-}  // namespace kvist::engine::cpu
+}  // namespace kvist::engine::cpu::matmul_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace kvist::engine::cpu {
+namespace kvist::engine::cpu::measured_draft_length_test {
 namespace {
 
 perfmodel::StepLoad decoding(std::uint64_t sequences) {
@@ -56,4 +56,4 @@ TEST(MeasuredDraftLength, BeforeAnythingIsMeasuredALoneSequenceTries) {
 }
 
 }  // namespace
-}  // namespace kvist::engine::cpu
+}  // namespace kvist::engine::cpu::measured_draft_length_test

@@ -7,7 +7,7 @@
 #include "engine/cpu/tiny_models.h"
 #include "kvist/engine/cpu/memory_budget.h"
 
-namespace kvist::engine::cpu {
+namespace kvist::engine::cpu::model_test {
 namespace {
 
 using testing::HasSubstr;
@@ -147,4 +147,4 @@ TEST(MemoryBudget, RefusesWhatCannotFit) {
 }
 
 }  // namespace
-}  // namespace kvist::engine::cpu
+}  // namespace kvist::engine::cpu::model_test

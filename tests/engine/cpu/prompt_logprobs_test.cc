@@ -10,7 +10,7 @@
 #include "kvist/engine/core.h"
 #include "kvist/engine/cpu/llama_executor.h"
 
-namespace kvist::engine::cpu {
+namespace kvist::engine::cpu::prompt_logprobs_test {
 namespace {
 
 constexpr std::uint32_t kVocabulary = 97;
@@ -186,4 +186,4 @@ TEST(PromptLogprobs, DoNotWaitForAnotherThatComputesTheSame) {
 }
 
 }  // namespace
-}  // namespace kvist::engine::cpu
+}  // namespace kvist::engine::cpu::prompt_logprobs_test

@@ -11,7 +11,7 @@
 
 #include "engine/cpu/tiny_models.h"
 
-namespace kvist::engine::cpu {
+namespace kvist::engine::cpu::reference_test {
 namespace {
 
 constexpr std::uint32_t kLength = 70;  // five blocks, two spans of attention
@@ -131,4 +131,4 @@ TEST(ReferenceOutput, IsWhatTheGoldenFilesHold) {
 }
 
 }  // namespace
-}  // namespace kvist::engine::cpu
+}  // namespace kvist::engine::cpu::reference_test

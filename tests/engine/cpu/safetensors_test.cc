@@ -7,7 +7,7 @@
 #include "engine/cpu/scratch_folder.h"
 #include "kvist/engine/cpu/checkpoint.h"
 
-namespace kvist::engine::cpu {
+namespace kvist::engine::cpu::safetensors_test {
 namespace {
 
 using testing::ElementsAre;
@@ -161,4 +161,4 @@ TEST(Checkpoint, RefusesAnIndexThatLies) {
 }
 
 }  // namespace
-}  // namespace kvist::engine::cpu
+}  // namespace kvist::engine::cpu::safetensors_test

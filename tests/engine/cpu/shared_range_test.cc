@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace kvist::engine::cpu {
+namespace kvist::engine::cpu::shared_range_test {
 namespace {
 
 TEST(SharedRange, GivesEachThreadItsOwnPartThenWhatTheOthersLeft) {
@@ -52,4 +52,4 @@ TEST(SharedRange, ThreadsAtOnceTakeEachIndexOnce) {
 }
 
 }  // namespace
-}  // namespace kvist::engine::cpu
+}  // namespace kvist::engine::cpu::shared_range_test

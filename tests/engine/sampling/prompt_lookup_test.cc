@@ -4,7 +4,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::engine {
+namespace kvist::engine::prompt_lookup_test {
 namespace {
 
 std::vector<TokenId> tokens(std::initializer_list<std::uint32_t> values) {
@@ -76,4 +76,4 @@ TEST(PromptLookup, EqualsASearchThroughEverything) {
 }
 
 }  // namespace
-}  // namespace kvist::engine
+}  // namespace kvist::engine::prompt_lookup_test

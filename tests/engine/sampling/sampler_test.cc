@@ -9,7 +9,7 @@
 
 #include "kvist/base/random.h"
 
-namespace kvist::engine {
+namespace kvist::engine::sampler_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -187,4 +187,4 @@ TEST(SampleUniform, DependsOnSeedAndPositionAlone) {
 }
 
 }  // namespace
-}  // namespace kvist::engine
+}  // namespace kvist::engine::sampler_test

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-namespace kvist::engine {
+namespace kvist::engine::engine_driver_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -297,4 +297,4 @@ TEST_F(IntakeTest, TheDelayIsToldTheLastStepThatOnlyDecoded) {
 }
 
 }  // namespace
-}  // namespace kvist::engine
+}  // namespace kvist::engine::engine_driver_test

@@ -10,7 +10,7 @@
 #include "kvist/base/random.h"
 #include "kvist/engine/timed/timed_engine.h"
 
-namespace kvist::engine {
+namespace kvist::engine::roll_forward_test {
 namespace {
 
 using std::chrono::microseconds;
@@ -228,4 +228,4 @@ TEST(RollForward, DividesTheWaitByItsCauses) {
 }
 
 }  // namespace
-}  // namespace kvist::engine
+}  // namespace kvist::engine::roll_forward_test

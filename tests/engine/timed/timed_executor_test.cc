@@ -8,7 +8,7 @@
 
 #include "kvist/text/prose.h"
 
-namespace kvist::engine {
+namespace kvist::engine::timed_executor_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -319,4 +319,4 @@ TEST(TimedExecutor, SamplesOnlyWhereThePlanSaysSo) {
 }
 
 }  // namespace
-}  // namespace kvist::engine
+}  // namespace kvist::engine::timed_executor_test

@@ -8,7 +8,7 @@
 #include "kvist/text/chat.h"
 #include "kvist/text/prose.h"
 
-namespace kvist::engine {
+namespace kvist::engine::virtual_time_test {
 namespace {
 
 using std::chrono::microseconds;
@@ -169,4 +169,4 @@ TEST(VirtualTime, TwoRunsAreEqualToTheNanosecond) {
 }
 
 }  // namespace
-}  // namespace kvist::engine
+}  // namespace kvist::engine::virtual_time_test
