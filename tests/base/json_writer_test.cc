@@ -3,10 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <optional>
 
 #include "kvist/base/utf8.h"
 
-namespace kvist {
+namespace kvist::json_writer_test {
 namespace {
 
 TEST(JsonWriter, WritesNestedDocuments) {
@@ -48,5 +49,12 @@ TEST(Utf8, FindsTheUnfinishedTail) {
   EXPECT_EQ(utf8_incomplete_tail("\x80\x80"), 0U);  // can never become valid
 }
 
+TEST(JsonWriter, RoundsWhatIsBehindTheScaleAndKnowsNoValue) {
+  JsonWriter json;
+  json.begin_object().rounded_field("a", 1.00000049).rounded_field("b", 1.26, 10).rounded_field("c", std::nullopt);
+  json.rounded_field("d", std::numeric_limits<double>::infinity()).end_object();
+  EXPECT_EQ(json.take(), R"({"a":1,"b":1.3,"c":null,"d":null})");
+}
+
 }  // namespace
-}  // namespace kvist
+}  // namespace kvist::json_writer_test

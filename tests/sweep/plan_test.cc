@@ -5,7 +5,7 @@
 
 #include <set>
 
-namespace kvist::sweep {
+namespace kvist::sweep::plan_test {
 namespace {
 
 using spec::RoutingMode;
@@ -98,7 +98,7 @@ TEST(PlanTest, RepetitionsGoThroughAllLevelsAgainWithSeedsOfTheirOwn) {
 std::vector<std::string> order_of(const spec::SweepSpec& spec) {
   std::vector<std::string> order;
   for (const PlannedMode& stretch : make_plan(spec)) {
-    for (const PlannedLevel& level : stretch.levels) order.push_back(describe(level, 2));
+    for (const PlannedLevel& level : stretch.levels) order.push_back(title_of(level, 2));
   }
   return order;
 }
@@ -130,7 +130,7 @@ TEST(PlanTest, ARandomOrderFollowsFromTheSeedAndHasTheSameLevels) {
   for (std::size_t i = 0; i < plan.size(); ++i) {
     if (i % 3 == 0) first.insert(*plan[i].mode.mode());
     EXPECT_EQ(plan[i].levels.at(0).seed, plan[i / 3 * 3].levels.at(0).seed) << "the arms of a level are pairs";
-    all.insert(describe(plan[i].levels[0], 20));
+    all.insert(title_of(plan[i].levels[0], 20));
   }
   EXPECT_EQ(first.size(), 3U) << "each arm is first at times";
   EXPECT_EQ(all.size(), 3U * 3 * 20);
@@ -140,8 +140,8 @@ TEST(PlanTest, ARandomOrderFollowsFromTheSeedAndHasTheSameLevels) {
 
 TEST(PlanTest, NamesALevelAndItsRepetition) {
   const PlannedLevel level{.mode = RoutingMode::kKv, .concurrency = 24, .repetition = 1, .seed = 0};
-  EXPECT_EQ(describe(level, 1), "kv 24");
-  EXPECT_EQ(describe(level, 5), "kv 24 (2/5)");
+  EXPECT_EQ(title_of(level, 1), "kv 24");
+  EXPECT_EQ(title_of(level, 5), "kv 24 (2/5)");
   auto repeated = sweep();
   EXPECT_EQ(describe_size(repeated), "3 modes x 3 levels");
   repeated.method.repetitions = 5;
@@ -154,4 +154,4 @@ TEST(PlanTest, MeasuringTimeCountsWarmUpAndSnapshots) {
 }
 
 }  // namespace
-}  // namespace kvist::sweep
+}  // namespace kvist::sweep::plan_test

@@ -138,6 +138,12 @@ JsonWriter& JsonWriter::value(double number) {
   return *this;
 }
 
+JsonWriter& JsonWriter::rounded_field(std::string_view name, std::optional<double> v, double scale) {
+  key(name);
+  if (!v || !std::isfinite(*v)) return null();
+  return value(std::round(*v * scale) / scale);
+}
+
 JsonWriter& JsonWriter::raw(std::string_view json) {
   before_value();
   out_ += json;

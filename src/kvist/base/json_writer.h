@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,8 @@ class JsonWriter {
   JsonWriter& field(std::string_view name, const T& v) {
     return key(name).value(v);
   }
+  /// Rounded to 1 / `scale`: what is behind that in a measurement is noise. Null if it is not known, or not finite.
+  JsonWriter& rounded_field(std::string_view name, std::optional<double> v, double scale = 1e6);
 
   /// The finished document. Requires: every object and array to be closed.
   [[nodiscard]] std::string take();

@@ -11,13 +11,13 @@ namespace {
 
 constexpr std::uint64_t kMostId = 1ULL << 53;
 constexpr std::size_t kMostBytes = 64U << 10;
-constexpr std::size_t kMostText = 256;
+constexpr std::size_t kMostWord = 256;
 
 using What = decltype(Command::what);
 
 Result<std::string> text(const JsonObject& object, std::string_view name) {
   KVIST_TRY(const std::string_view value, object.require_string(name));
-  if (value.size() > kMostText) return object.wrong(name, "expected at most 256 bytes");
+  if (value.size() > kMostWord) return object.wrong(name, "expected at most 256 bytes");
   return std::string(value);
 }
 
@@ -42,7 +42,7 @@ Result<What> read_rate(const JsonObject& object) {
 }
 Result<What> read_mode(const JsonObject& object) {
   KVIST_TRY(const std::string_view name, object.require_string("mode"));
-  KVIST_TRY(const spec::RoutingMode mode, spec::parse_routing_mode(name.substr(0, kMostText)));
+  KVIST_TRY(const spec::RoutingMode mode, spec::parse_routing_mode(name.substr(0, kMostWord)));
   KVIST_TRY_VOID(spec::require_live(mode));
   return SetMode{.mode = mode};
 }
@@ -115,7 +115,7 @@ Result<Command> read(const JsonObject& object, std::uint64_t id) {
   Command command{.id = id};
   KVIST_TRY(const std::string_view name, object.require_string("command"));
   KVIST_TRY(const std::optional<std::string_view> token, object.find_string("token"));
-  command.token = std::string(token.value_or("").substr(0, kMostText));
+  command.token = std::string(token.value_or("").substr(0, kMostWord));
   for (const Kind& kind : kKinds) {
     if (kind.name != name) continue;
     KVIST_TRY(command.what, kind.read(object));

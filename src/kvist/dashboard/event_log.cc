@@ -8,7 +8,7 @@ namespace kvist::dashboard {
 namespace {
 
 /// Texts come from outside; an event is a line.
-constexpr std::size_t kMostText = 300;
+constexpr std::size_t kMostEventText = 300;
 
 void write_event(JsonWriter& json, const Event& event) {
   json.begin_object().field("seq", event.seq).field("t_ms", event.t_ms).field("kind", event.kind);
@@ -23,7 +23,7 @@ void write_event(JsonWriter& json, const Event& event) {
 
 void EventLog::add(Event event) {
   event.seq = next_++;
-  event.text.resize(std::min(event.text.size(), kMostText));
+  event.text.resize(std::min(event.text.size(), kMostEventText));
   events_.push_back(std::move(event));
   if (events_.size() > kKept) events_.pop_front();
 }

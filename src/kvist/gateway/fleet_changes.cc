@@ -6,14 +6,14 @@
 #include <optional>
 #include <utility>
 
+#include "kvist/gateway/log_component.h"
 #include "kvist/gateway/worker_settings.h"
 #include "kvist/telemetry/log.h"
 
 namespace kvist::gateway {
 namespace {
 
-constexpr std::string_view kComponent = "fleet";
-constexpr auto kPeriod = std::chrono::milliseconds(50);
+constexpr auto kPollPeriod = std::chrono::milliseconds(50);
 constexpr auto kPause = std::chrono::seconds(1);
 
 }  // namespace
@@ -52,8 +52,9 @@ Result<void> FleetChanges::bring_in(const spec::UpstreamSpec& worker, const net:
   KVIST_TRY(const WorkerId place, parts_->places.add(worker.name, net::now()));
   sources_[place.value()] = source;
   parts_->bring_in(place, worker, settings);
-  telemetry::log_info(kComponent, fmt::format("{} at {} was added ({}), place {} of {}", worker.name, worker.url,
-                                              to_string(source), place.value(), parts_->places.size()));
+  telemetry::log_info(log_component::kFleet,
+                      fmt::format("{} at {} was added ({}), place {} of {}", worker.name, worker.url, to_string(source),
+                                  place.value(), parts_->places.size()));
   if (source == WorkerSource::kAdministration || holds_.find(worker.name) != dispatch::WorkerHold::kCordoned) return {};
   return cordon(worker.name);
 }
@@ -100,7 +101,7 @@ Result<void> FleetChanges::cordon(std::string_view name) {
   KVIST_TRY(const WorkerId worker, parts_->places.cordon(name, net::now()));
   holds_.set(name, dispatch::WorkerHold::kCordoned);
   parts_->fleet.set_open(worker, false);
-  telemetry::log_info(kComponent, fmt::format("{} is cordoned: it gets no new requests", name));
+  telemetry::log_info(log_component::kFleet, fmt::format("{} is cordoned: it gets no new requests", name));
   return {};
 }
 
@@ -108,7 +109,7 @@ Result<void> FleetChanges::uncordon(std::string_view name) {
   const bool was_held = holds_.release(name);
   Result<void> back = take_back(name);
   if (!back && was_held) {
-    telemetry::log_info(kComponent, fmt::format("{} may come back", name));
+    telemetry::log_info(log_component::kFleet, fmt::format("{} may come back", name));
     poll();
     return {};
   }
@@ -119,7 +120,7 @@ Result<void> FleetChanges::take_back(std::string_view name) {
   KVIST_TRY(const WorkerId worker, parts_->places.uncordon(name, net::now()));
   if (holds_.find(name) == dispatch::WorkerHold::kCordoned) return cordon(name);
   parts_->fleet.set_open(worker, true);
-  telemetry::log_info(kComponent, fmt::format("{} is uncordoned", name));
+  telemetry::log_info(log_component::kFleet, fmt::format("{} is uncordoned", name));
   return {};
 }
 
@@ -135,8 +136,9 @@ Result<void> FleetChanges::begin_drain(std::string_view name, Duration timeout) 
   const TimePoint now = net::now();
   KVIST_TRY(const WorkerId worker, parts_->places.drain(name, now + timeout, now));
   parts_->fleet.set_open(worker, false);
-  telemetry::log_info(kComponent, fmt::format("{} drains: its {} requests have {} s", name,
-                                              parts_->router.loads().load(worker).requests, to_seconds(timeout)));
+  telemetry::log_info(log_component::kFleet,
+                      fmt::format("{} drains: its {} requests have {} s", name,
+                                  parts_->router.loads().load(worker).requests, to_seconds(timeout)));
   return {};
 }
 
@@ -146,8 +148,8 @@ Result<void> FleetChanges::remove(std::string_view name) {
   KVIST_TRY(const WorkerId worker, parts_->places.remove(name, net::now()));
   holds_.set(name, dispatch::WorkerHold::kRemoved);
   if (leaves) return {};
-  telemetry::log_info(kComponent, fmt::format("{} is removed: its {} requests leave it", name,
-                                              parts_->router.loads().load(worker).requests));
+  telemetry::log_info(log_component::kFleet, fmt::format("{} is removed: its {} requests leave it", name,
+                                                         parts_->router.loads().load(worker).requests));
   parts_->turn_out(worker);
   poll();
   return {};
@@ -168,7 +170,7 @@ void FleetChanges::drain_all(Duration timeout) {
     const dispatch::PlaceState state = parts_->places.place(WorkerId(i)).state;
     if (state == dispatch::PlaceState::kVacant || state == dispatch::PlaceState::kLeaving) continue;
     if (const auto drained = begin_drain(parts_->upstreams[i].name, timeout); !drained)
-      telemetry::log_warning(kComponent, drained.error().message);
+      telemetry::log_warning(log_component::kFleet, drained.error().message);
   }
   poll();
 }
@@ -178,7 +180,7 @@ void FleetChanges::carry_out(const FleetPlan& plan, WorkerSource source) {
   const auto leave = [&](const std::string& name) {
     const bool waited = give_up(name);
     if (const auto drained = begin_drain(name, timeout); !drained && !waited)
-      telemetry::log_info(kComponent, fmt::format("{} is not drained: {}", name, drained.error().message));
+      telemetry::log_info(log_component::kFleet, fmt::format("{} is not drained: {}", name, drained.error().message));
   };
   for (const std::string& name : plan.drain) leave(name);
   for (const spec::UpstreamSpec& worker : plan.replace) {
@@ -187,7 +189,7 @@ void FleetChanges::carry_out(const FleetPlan& plan, WorkerSource source) {
   }
   for (const spec::UpstreamSpec& worker : plan.limits) {
     if (const auto set = set_limits(worker.name, worker.limits); !set)
-      telemetry::log_info(kComponent, fmt::format("limits of {}: {}", worker.name, set.error().message));
+      telemetry::log_info(log_component::kFleet, fmt::format("limits of {}: {}", worker.name, set.error().message));
   }
   for (const spec::UpstreamSpec& worker : plan.add) {
     // One that comes back while it drains is the same still, unless an administrator drains it.
@@ -205,7 +207,7 @@ void FleetChanges::poll() {
   const dispatch::WorkerPlaces::Changes changes =
       parts_->places.poll([this](WorkerId worker) { return parts_->dispatcher.uses(worker); }, now);
   for (const WorkerId worker : changes.leave) {
-    telemetry::log_info(kComponent,
+    telemetry::log_info(log_component::kFleet,
                         fmt::format("{} is drained: {} requests leave it", parts_->fleet.worker(worker).name,
                                     parts_->router.loads().load(worker).requests));
     parts_->turn_out(worker);
@@ -263,7 +265,8 @@ void FleetChanges::read_files(Waiting& waiting, const WorkerSettingsSource& sour
 void FleetChanges::note(Waiting& waiting, const std::string& problem) {
   waiting.next = net::now() + kPause;  // what is in the way may be files that have to be read
   if (std::exchange(waiting.problem, problem) != problem)
-    telemetry::log_warning(kComponent, fmt::format("{} waits to be added: {}", waiting.worker.name, problem));
+    telemetry::log_warning(log_component::kFleet,
+                           fmt::format("{} waits to be added: {}", waiting.worker.name, problem));
 }
 
 void FleetChanges::poll_later() {
@@ -273,7 +276,7 @@ void FleetChanges::poll_later() {
     busy = busy || state == dispatch::PlaceState::kDraining || state == dispatch::PlaceState::kLeaving;
   }
   if (!busy || std::exchange(armed_, true)) return;
-  timer_.arm(net::now() + kPeriod, [this] {
+  timer_.arm(net::now() + kPollPeriod, [this] {
     armed_ = false;
     poll();
   });

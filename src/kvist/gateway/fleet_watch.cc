@@ -4,13 +4,13 @@
 
 #include <utility>
 
+#include "kvist/gateway/log_component.h"
 #include "kvist/telemetry/log.h"
 
 namespace kvist::gateway {
 namespace {
 
-constexpr std::string_view kComponent = "fleet";
-constexpr auto kPeriod = std::chrono::milliseconds(100);
+constexpr auto kLookPeriod = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -42,14 +42,16 @@ void FleetWatch::look() {
 void FleetWatch::look_for_stalls() {
   const dispatch::Dispatcher::Findings found = parts_->dispatcher.check(net::now());
   for (const WorkerId id : found.stalled) {
-    telemetry::log_warning(kComponent, fmt::format("{} stands still: it has work and says nothing; no more is given to "
-                                                   "it",
-                                                   parts_->fleet.worker(id).name));
+    telemetry::log_warning(log_component::kFleet,
+                           fmt::format("{} stands still: it has work and says nothing; no more is given to "
+                                       "it",
+                                       parts_->fleet.worker(id).name));
     parts_->doubt(id);
   }
   for (const WorkerId id : found.hung) {
-    telemetry::log_warning(kComponent, fmt::format("{} still stands still: requests without an answer leave it",
-                                                   parts_->fleet.worker(id).name));
+    telemetry::log_warning(
+        log_component::kFleet,
+        fmt::format("{} still stands still: requests without an answer leave it", parts_->fleet.worker(id).name));
     parts_->on_each_proxy([id](Proxy& proxy) { proxy.on_worker_stalled(id); });
   }
   for (const WorkerId id : found.ask) parts_->doubt(id);
@@ -61,7 +63,7 @@ void FleetWatch::look_for_stalls() {
     const bool was_lost = lost_[i];
     lost_[i] = lost;
     if (!lost || was_lost) continue;
-    telemetry::log_error(kComponent,
+    telemetry::log_error(log_component::kFleet,
                          fmt::format("{} stands still and is unhealthy: its requests are given up", worker.name));
     parts_->on_each_proxy([i](Proxy& proxy) { proxy.on_worker_lost(WorkerId(i)); });
   }
@@ -80,9 +82,9 @@ void FleetWatch::log_trust(WorkerId id) {
       worker.name, to_string(last), to_string(report.trust), report.events_share, report.predicted_share,
       report.events_silent ? "; its events have stopped" : "");
   if (report.trust < last) {
-    telemetry::log_warning(kComponent, text);
+    telemetry::log_warning(log_component::kFleet, text);
   } else {
-    telemetry::log_info(kComponent, text);
+    telemetry::log_info(log_component::kFleet, text);
   }
   last = report.trust;
 }
@@ -93,17 +95,18 @@ void FleetWatch::log_ejection(WorkerId id) {
   Ejections& last = ejections_[id.value()];
   const std::string& name = parts_->fleet.worker(id).name;
   if (worker.total_ejections() != last.number) {
-    telemetry::log_warning(kComponent, fmt::format("{} is ejected for {} s by the rule {}; its last failure: {}: {}",
-                                                   name, to_seconds(worker.time), to_string(worker.rule),
-                                                   to_string(worker.failure), worker.problem));
+    telemetry::log_warning(
+        log_component::kFleet,
+        fmt::format("{} is ejected for {} s by the rule {}; its last failure: {}: {}", name, to_seconds(worker.time),
+                    to_string(worker.rule), to_string(worker.failure), worker.problem));
   } else if (worker.state != last.state && worker.state == Ejection::kIn) {
-    telemetry::log_info(kComponent, fmt::format("{} answered well and is back", name));
+    telemetry::log_info(log_component::kFleet, fmt::format("{} answered well and is back", name));
   }
   last = {.number = worker.total_ejections(), .state = worker.state};
 }
 
 void FleetWatch::wait() {
-  timer_.arm(net::now() + kPeriod, [this] { look(); });
+  timer_.arm(net::now() + kLookPeriod, [this] { look(); });
 }
 
 }  // namespace kvist::gateway

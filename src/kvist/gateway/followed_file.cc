@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "kvist/gateway/log_component.h"
 #include "kvist/gateway/mode_from_environment.h"
 #include "kvist/gateway/reloaded_file.h"
 #include "kvist/spec/files.h"
@@ -14,8 +15,6 @@
 
 namespace kvist::gateway {
 namespace {
-
-constexpr std::string_view kComponent = "file";
 
 using Models = std::vector<spec::ServedModelSpec>;
 
@@ -71,11 +70,12 @@ void FollowedFile::read_again() {
   if (read)
     if (auto good = check(*read); !good) read = std::unexpected(std::move(good).error().in(file_));
   if (!read)
-    return telemetry::log_error(kComponent, fmt::format("the fleet stays as it was: {}", read.error().message));
+    return telemetry::log_error(log_component::kFile,
+                                fmt::format("the fleet stays as it was: {}", read.error().message));
   const std::vector<std::string> others = settings_that_differ(in_file_, *read);
   if (!others.empty())
-    telemetry::log_warning(
-        kComponent, fmt::format("{}: of what has changed, these need a restart: {}", file_, fmt::join(others, ", ")));
+    telemetry::log_warning(log_component::kFile, fmt::format("{}: of what has changed, these need a restart: {}", file_,
+                                                             fmt::join(others, ", ")));
   carry_out(*read);
 }
 
@@ -98,7 +98,7 @@ void FollowedFile::carry_out(spec::ServedModelSpec& before, const spec::ServedMo
   ServedModel* const model = models_->find(before.model);
   if (model == nullptr) return;
   const FleetPlan plan = plan_of(before.workers, next.workers);
-  telemetry::log_info(kComponent,
+  telemetry::log_info(log_component::kFile,
                       fmt::format("{} was read again: of {}, {} workers to add, {} to drain, {} to replace", file_,
                                   before.model, plan.add.size(), plan.drain.size(), plan.replace.size()));
   before.workers = next.workers;
@@ -109,23 +109,24 @@ void FollowedFile::remove_models(const spec::GatewaySpec& next) {
   std::erase_if(in_file_.models, [&](const spec::ServedModelSpec& model) {
     if (find(next.models, model.model) != next.models.end()) return false;
     if (const auto removed = models_->remove(model.model, in_file_.drain_timeout); !removed)
-      telemetry::log_error(kComponent, removed.error().message);
+      telemetry::log_error(log_component::kFile, removed.error().message);
     return true;
   });
 }
 
 void FollowedFile::load_when_possible(const spec::ServedModelSpec& model) {
   if (!models_->has_to_wait(model)) return load(model);
-  telemetry::log_info(kComponent, fmt::format("{} was read again: {} is to be added when its predecessor's requests "
-                                              "are over",
-                                              file_, model.model));
+  telemetry::log_info(log_component::kFile,
+                      fmt::format("{} was read again: {} is to be added when its predecessor's requests "
+                                  "are over",
+                                  file_, model.model));
   waiting_.push_back(model);
 }
 
 // On a thread of its own: a large tokenizer would stop all streams for a second.
 void FollowedFile::load(spec::ServedModelSpec model) {
   if (!loader_) loader_ = std::make_unique<ReadingPool>(*loop_, ReadingPool::Options{.threads = 1});
-  telemetry::log_info(kComponent, fmt::format("{} was read again: {} is to be added", file_, model.model));
+  telemetry::log_info(log_component::kFile, fmt::format("{} was read again: {} is to be added", file_, model.model));
   ++loading_;
   const bool submitted = loader_->submit(
       [this, model]() -> std::function<void()> {
@@ -141,12 +142,14 @@ void FollowedFile::load(spec::ServedModelSpec model) {
 
 void FollowedFile::on_loaded(const spec::ServedModelSpec& asked, Result<LoadedModel> loaded) {
   if (stopped_) {
-    telemetry::log_info(kComponent, fmt::format("{} is not served: the gateway is shutting down", asked.model));
+    telemetry::log_info(log_component::kFile,
+                        fmt::format("{} is not served: the gateway is shutting down", asked.model));
   } else if (loaded) {
     models_->add(*std::move(loaded));
     in_file_.models.push_back(asked);
   } else {
-    telemetry::log_error(kComponent, fmt::format("{} is not served: {}", asked.model, loaded.error().message));
+    telemetry::log_error(log_component::kFile,
+                         fmt::format("{} is not served: {}", asked.model, loaded.error().message));
   }
   if (--loading_ == 0 && std::exchange(again_, false)) read_again();
 }

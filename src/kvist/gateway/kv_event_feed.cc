@@ -7,13 +7,13 @@
 #include <utility>
 #include <variant>
 
+#include "kvist/gateway/log_component.h"
 #include "kvist/kv_index/kv_index.h"
 #include "kvist/telemetry/log.h"
 
 namespace kvist::gateway {
 namespace {
 
-constexpr std::string_view kComponent = "kv-events";
 // Taken from an inbox before other work of the loop gets its turn: some 800 blocks, a fifth of a millisecond.
 constexpr std::size_t kPieceBytes = 64U << 10;
 
@@ -109,7 +109,7 @@ void KvEventFeed::handle(KvFrame frame) {
       return act(sequencer_.on_connected(now));
     case KvFrame::Kind::kDisconnected:
       connected_ = false;
-      telemetry::log_warning(kComponent,
+      telemetry::log_warning(log_component::kKvEvents,
                              fmt::format("{}: the connection to its publisher broke: {}", name_, frame.payload));
       return;
     case KvFrame::Kind::kLive:
@@ -125,8 +125,9 @@ void KvEventFeed::handle(KvFrame frame) {
     case KvFrame::Kind::kMalformed:
       ++counters_.malformed_messages;
       if (malformed_warning_.pass(now)) {
-        telemetry::log_warning(kComponent, fmt::format("{}: not a message of a KV event publisher: {} ({} more)", name_,
-                                                       frame.payload, malformed_warning_.suppressed()));
+        telemetry::log_warning(log_component::kKvEvents,
+                               fmt::format("{}: not a message of a KV event publisher: {} ({} more)", name_,
+                                           frame.payload, malformed_warning_.suppressed()));
       }
       return;
   }
@@ -149,7 +150,7 @@ void KvEventFeed::act(std::vector<kv::SequencerAction> actions) {
     if (const auto* batch = std::get_if<kv::ApplyPayload>(&action)) {
       apply(*batch);
     } else if (const auto* reset = std::get_if<kv::ResetWorker>(&action)) {
-      telemetry::log_info(kComponent, fmt::format("{}: index reset: {}", name_, reset->reason));
+      telemetry::log_info(log_component::kKvEvents, fmt::format("{}: index reset: {}", name_, reset->reason));
       news_.add(shared_->index->reset(worker_));
       unread_since_reset_ = false;
     } else if (const auto* replay = std::get_if<kv::RequestReplay>(&action)) {
@@ -181,9 +182,9 @@ void KvEventFeed::on_unreadable(std::uint64_t view, std::string_view problem) {
   unread_since_reset_ = true;
   sequencer_.on_unreadable(view, now);
   if (!undecodable_warning_.pass(now)) return;
-  telemetry::log_warning(
-      kComponent, fmt::format("{}: KV events cannot be read, so its cache is known in part only: {} ({} more)", name_,
-                              problem, undecodable_warning_.suppressed()));
+  telemetry::log_warning(log_component::kKvEvents,
+                         fmt::format("{}: KV events cannot be read, so its cache is known in part only: {} ({} more)",
+                                     name_, problem, undecodable_warning_.suppressed()));
 }
 
 void KvEventFeed::on_cleared(std::uint64_t view, bool read_whole) {
@@ -192,16 +193,16 @@ void KvEventFeed::on_cleared(std::uint64_t view, bool read_whole) {
   // What could not be read of the same batch may have come after it.
   if (read_whole) unread_since_reset_ = false;
   if (!was_whole && sequencer_.whole() && !unread_since_reset_)
-    telemetry::log_info(kComponent,
+    telemetry::log_info(log_component::kKvEvents,
                         fmt::format("{}: its cache was cleared, so the index is whole from here on", name_));
 }
 
 void KvEventFeed::warn_of_refusals(std::size_t refused, std::size_t events) {
   if (refused == 0 || !refused_warning_.pass(net::now())) return;
   const kv_index::KvIndex& index = shared_->index->index();
-  telemetry::log_warning(
-      kComponent, fmt::format("{}: {} of {} KV events of a batch refused; in all: {} (block size here: {})", name_,
-                              refused, events, refusals(index.counters(worker_)), index.block_size()));
+  telemetry::log_warning(log_component::kKvEvents,
+                         fmt::format("{}: {} of {} KV events of a batch refused; in all: {} (block size here: {})",
+                                     name_, refused, events, refusals(index.counters(worker_)), index.block_size()));
 }
 
 void KvEventFeed::settle() {

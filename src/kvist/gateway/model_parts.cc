@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kvist/base/check.h"
+#include "kvist/gateway/log_component.h"
 #include "kvist/net/time_of_day.h"
 #include "kvist/telemetry/log.h"
 
@@ -44,23 +45,23 @@ std::string first_names(const std::vector<std::string>& names) {
 }
 
 void log_models(const dispatch::ModelWatch& models, WorkerId id, const std::string& name) {
-  constexpr std::string_view kComponent = "fleet";
   const dispatch::ModelWatch::Worker& worker = models.worker(id);
   if (!worker.adapters.empty())
-    telemetry::log_info(
-        kComponent, fmt::format("{} has {} adapters: {}", name, worker.adapters.size(), first_names(worker.adapters)));
+    telemetry::log_info(log_component::kFleet, fmt::format("{} has {} adapters: {}", name, worker.adapters.size(),
+                                                           first_names(worker.adapters)));
   if (worker.match == dispatch::ModelMatch::kOther) {
     telemetry::log_error(
-        kComponent, fmt::format("{} serves {}, not {}: {}", name, worker.served, models.model(),
-                                models.is_usable(id) ? "as no worker is known to serve that, requests go there anyway"
-                                                     : "it gets no requests"));
+        log_component::kFleet,
+        fmt::format("{} serves {}, not {}: {}", name, worker.served, models.model(),
+                    models.is_usable(id) ? "as no worker is known to serve that, requests go there anyway"
+                                         : "it gets no requests"));
   } else if (worker.max_model_len != 0 && worker.max_model_len < models.longest_context()) {
-    telemetry::log_warning(
-        kComponent, fmt::format("{} has a context of {} tokens, others have {}: longer prompts go to those", name,
-                                worker.max_model_len, models.longest_context()));
+    telemetry::log_warning(log_component::kFleet,
+                           fmt::format("{} has a context of {} tokens, others have {}: longer prompts go to those",
+                                       name, worker.max_model_len, models.longest_context()));
   } else if (worker.changes > 1 && worker.match == dispatch::ModelMatch::kSame) {
-    telemetry::log_info(kComponent, fmt::format("{} serves {} again, with a context of {} tokens", name, worker.served,
-                                                worker.max_model_len));
+    telemetry::log_info(log_component::kFleet, fmt::format("{} serves {} again, with a context of {} tokens", name,
+                                                           worker.served, worker.max_model_len));
   }
 }
 

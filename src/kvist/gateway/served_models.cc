@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kvist/gateway/log_component.h"
 #include "kvist/gateway/record_writer.h"
 #include "kvist/net/time_of_day.h"
 #include "kvist/telemetry/log.h"
@@ -12,8 +13,7 @@
 namespace kvist::gateway {
 namespace {
 
-constexpr std::string_view kComponent = "models";
-constexpr auto kPeriod = std::chrono::milliseconds(50);
+constexpr auto kLeavingPeriod = std::chrono::milliseconds(50);
 
 /// Nothing of it is left but what is known of it.
 bool is_empty(const ServedModel& model) {
@@ -90,13 +90,14 @@ void ServedModels::add(LoadedModel loaded) {
   }
   for (const auto& io : shared_->io_loops) io->add_model(model.parts.model_id, model.parts.for_loop());
   if (const auto connected = model.parts.events.connect({}); !connected)
-    telemetry::log_error(kComponent, connected.error().message);
+    telemetry::log_error(log_component::kModels, connected.error().message);
   for (const spec::UpstreamSpec& worker : workers) model.changes.add_when_possible(worker, WorkerSource::kFile);
   model.watch.start();
   model.groups.start();
   publish_names();
-  telemetry::log_info(kComponent, fmt::format("{} is served now: {} workers, routing mode {}", model.parts.spec.model,
-                                              workers.size(), to_string(model.parts.router.mode())));
+  telemetry::log_info(log_component::kModels,
+                      fmt::format("{} is served now: {} workers, routing mode {}", model.parts.spec.model,
+                                  workers.size(), to_string(model.parts.router.mode())));
 }
 
 Result<void> ServedModels::remove(std::string_view name, Duration timeout) {
@@ -105,8 +106,8 @@ Result<void> ServedModels::remove(std::string_view name, Duration timeout) {
   model->leaves = true;
   model->groups.stop();
   publish_names();
-  telemetry::log_info(kComponent, fmt::format("{} is not served any more: its {} requests have {} s", name,
-                                              model->parts.dispatcher.in_flight(), to_seconds(timeout)));
+  telemetry::log_info(log_component::kModels, fmt::format("{} is not served any more: its {} requests have {} s", name,
+                                                          model->parts.dispatcher.in_flight(), to_seconds(timeout)));
   model->changes.drain_all(timeout);
   look_whether_left();
   return {};
@@ -135,7 +136,7 @@ void ServedModels::look_whether_left() {
     any = true;
     if (!model->asked && is_empty(*model)) ask_whether_left(*model);
   }
-  if (any) leaving_timer_.arm(net::now() + kPeriod, [this] { look_whether_left(); });
+  if (any) leaving_timer_.arm(net::now() + kLeavingPeriod, [this] { look_whether_left(); });
 }
 
 // A loop that answers this has known for a while that the model's names are gone.
@@ -168,7 +169,7 @@ void ServedModels::close(ServedModel& model) {
 void ServedModels::forget(ModelId id) {
   ServedModel* const model = of(id);
   if (model == nullptr) return;
-  telemetry::log_info(kComponent, fmt::format("{} is gone", model->parts.spec.model));
+  telemetry::log_info(log_component::kModels, fmt::format("{} is gone", model->parts.spec.model));
   if (!model->changes.holds().entries().empty()) {
     if (gone_.size() >= kMostGone) gone_.erase(gone_.begin());
     gone_.push_back({.model = model->parts.spec.model, .holds = model->changes.holds()});

@@ -7,19 +7,20 @@
 #include <utility>
 
 #include "kvist/base/json_writer.h"
+#include "kvist/gateway/log_component.h"
 #include "kvist/openai/tokenize.h"
 #include "kvist/telemetry/log.h"
 
 namespace kvist::gateway {
 namespace {
 
-constexpr std::string_view kComponent = "fleet";
-
 // Scripts, numbers, code, white space, emoji and look-alikes of special tokens. Tokenizers that agree on all of this
 // are taken for the same.
 constexpr std::string_view kText =
     "The tide's at 6:45 — 12345 kg, 3.14!  Héllo wörld, Привет мир, 你好世界, こんにちは, 안녕하세요, "
-    "שלום, مرحبا, नमस्ते, สวัสดี 👩‍👩‍👧‍👦🌊\n\n\tif (x != 0) { return \"a\\n\"; "
+    "שלום, مرحبا, नमस्ते, สวัสดี 👩‍👩‍👧‍👦🌊\n\n\tif (x != 0) { "
+    "return "
+    "\"a\\n\"; "
     "} "
     " "
     " "
@@ -183,11 +184,11 @@ void TokenizerCheck::decide(TokenizerMatch match, std::string_view why, std::opt
   max_model_len_ = told_model_len_;
   const std::string text = fmt::format("tokenizer of {}: {} ({})", worker_, to_string(match), why);
   if (match == TokenizerMatch::kDifferent) {
-    telemetry::log_error(kComponent, text + "; its KV events are not matched with prompts");
+    telemetry::log_error(log_component::kFleet, text + "; its KV events are not matched with prompts");
   } else if (match == TokenizerMatch::kSame) {
-    if (changed) telemetry::log_info(kComponent, text);
+    if (changed) telemetry::log_info(log_component::kFleet, text);
   } else if (changed || pause_ == options_.pause) {
-    telemetry::log_warning(kComponent, text);
+    telemetry::log_warning(log_component::kFleet, text);
   }
   if (match == TokenizerMatch::kUnknown) ask_later();
   if (changed || told_more) on_change_();

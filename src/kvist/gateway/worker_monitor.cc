@@ -6,14 +6,13 @@
 #include <charconv>
 #include <utility>
 
+#include "kvist/gateway/log_component.h"
 #include "kvist/openai/codec.h"
 #include "kvist/telemetry/exposition.h"
 #include "kvist/telemetry/log.h"
 
 namespace kvist::gateway {
 namespace {
-
-constexpr std::string_view kComponent = "fleet";
 
 net::HttpRequest get(std::string target) {
   return {.method = "GET", .target = std::move(target), .headers = {}, .body = {}};
@@ -133,14 +132,14 @@ void WorkerMonitor::on_health(const Result<net::HttpResponse>& answer) {
   }
   if (!answer && answer.error().code == ErrorCode::kResourceExhausted) {
     // The worker was not asked, so this says nothing about it.
-    telemetry::log_error(kComponent,
+    telemetry::log_error(log_component::kFleet,
                          fmt::format("the health of {} cannot be asked for: {}", name(), answer.error().message));
     return wait();
   }
   const std::string problem =
       answer ? fmt::format("/health answered {}", answer->status) : std::string(answer.error().message);
   if (fleet_->on_failure(worker_, problem, net::now())) {
-    telemetry::log_warning(kComponent,
+    telemetry::log_warning(log_component::kFleet,
                            fmt::format("{} is {}: {}", name(), to_string(fleet_->worker(worker_).health), problem));
   }
   wait();
@@ -174,7 +173,7 @@ void WorkerMonitor::on_models(const Result<net::HttpResponse>& answer) {
 
 void WorkerMonitor::finish_health() {
   if (well_ && fleet_->on_success(worker_, net::now())) {
-    telemetry::log_info(kComponent, fmt::format("{} is healthy", name()));
+    telemetry::log_info(log_component::kFleet, fmt::format("{} is healthy", name()));
     handlers_.on_healthy();
   }
   scrape();
@@ -210,7 +209,7 @@ void WorkerMonitor::take_report(const WorkerReport& report) {
     fleet_->on_restarted(worker_);
     handlers_.on_restarted();
     models_due_ = doubted_ = true;  // the new process may serve another model
-    telemetry::log_warning(kComponent, fmt::format("{} was restarted", name()));
+    telemetry::log_warning(log_component::kFleet, fmt::format("{} was restarted", name()));
   }
   // No double of a counter is larger than 2^53.
   if (const double batches = report.kv_event_batches.value_or(-1); batches >= 0 && batches < 9e15)
@@ -223,7 +222,7 @@ void WorkerMonitor::take_report(const WorkerReport& report) {
   if (!changed) return;
   fleet_->set_limits(worker_, report.limits);
   if (block_size_mismatch()) {
-    telemetry::log_error(kComponent,
+    telemetry::log_error(log_component::kFleet,
                          fmt::format("{} has KV blocks of {} tokens, this gateway is configured for {}: its KV events "
                                      "are refused and it is routed to as if nothing were cached",
                                      name(), report.limits.block_size, options_.block_size));

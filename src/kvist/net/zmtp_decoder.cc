@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "kvist/net/zmtp_frame.h"
+
 namespace kvist::net {
 
 namespace {
@@ -15,10 +17,6 @@ constexpr std::size_t kMajor = 10;
 constexpr std::size_t kMinor = 11;
 constexpr std::size_t kMechanism = 12;
 constexpr std::size_t kMechanismBytes = 20;
-
-constexpr unsigned char kMore = 1;
-constexpr unsigned char kLong = 2;
-constexpr unsigned char kCommand = 4;
 
 std::unexpected<Error> broken(std::string what) {
   return fail(ErrorCode::kInvalidArgument, std::move(what));
@@ -100,12 +98,13 @@ Result<void> ZmtpDecoder::check_greeting() const {
 Result<void> ZmtpDecoder::read_frame_head(std::string_view& bytes) {
   fill(head_, bytes, 1);
   const auto flags = static_cast<unsigned char>(head_[0]);
-  if ((flags & ~(kMore | kLong | kCommand)) != 0 || ((flags & kCommand) != 0 && (flags & kMore) != 0))
+  if ((flags & ~(ZmtpFlags::kMore | ZmtpFlags::kLong | ZmtpFlags::kCommand)) != 0 ||
+      ((flags & ZmtpFlags::kCommand) != 0 && (flags & ZmtpFlags::kMore) != 0))
     return broken(fmt::format("a frame has the flags 0x{:02x}", flags));
-  const std::size_t size_bytes = (flags & kLong) != 0 ? 8 : 1;
+  const std::size_t size_bytes = (flags & ZmtpFlags::kLong) != 0 ? 8 : 1;
   fill(head_, bytes, 1 + size_bytes);
   if (head_.size() < 1 + size_bytes) return {};
-  now_ = {.more = (flags & kMore) != 0, .command = (flags & kCommand) != 0, .size = 0};
+  now_ = {.more = (flags & ZmtpFlags::kMore) != 0, .command = (flags & ZmtpFlags::kCommand) != 0, .size = 0};
   for (std::size_t i = 1; i <= size_bytes; ++i) now_.size = now_.size << 8 | static_cast<unsigned char>(head_[i]);
   head_.clear();
   KVIST_TRY_VOID(check_frame());

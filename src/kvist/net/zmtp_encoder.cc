@@ -2,13 +2,12 @@
 
 #include <cstdint>
 
+#include "kvist/net/zmtp_frame.h"
+
 namespace kvist::net {
 
 namespace {
 
-constexpr unsigned char kMore = 1;
-constexpr unsigned char kLong = 2;
-constexpr unsigned char kCommand = 4;
 constexpr std::size_t kMostContextBytes = 16;
 
 void append_frame(std::string& to, unsigned char flags, std::string_view body) {
@@ -16,7 +15,7 @@ void append_frame(std::string& to, unsigned char flags, std::string_view body) {
     to.push_back(static_cast<char>(flags));
     to.push_back(static_cast<char>(body.size()));
   } else {
-    to.push_back(static_cast<char>(flags | kLong));
+    to.push_back(static_cast<char>(flags | ZmtpFlags::kLong));
     for (int shift = 56; shift >= 0; shift -= 8)
       to.push_back(static_cast<char>(static_cast<std::uint64_t>(body.size()) >> shift & 0xff));
   }
@@ -27,7 +26,7 @@ std::string command(std::string_view name, std::string_view data) {
   std::string body(1, static_cast<char>(name.size()));
   body.append(name).append(data);
   std::string bytes;
-  append_frame(bytes, kCommand, body);
+  append_frame(bytes, ZmtpFlags::kCommand, body);
   return bytes;
 }
 
@@ -46,7 +45,7 @@ std::string zmtp_handshake(std::string_view socket_type) {
 std::string zmtp_message(std::initializer_list<std::string_view> frames) {
   std::string bytes;
   std::size_t left = frames.size();
-  for (const std::string_view frame : frames) append_frame(bytes, --left > 0 ? kMore : 0, frame);
+  for (const std::string_view frame : frames) append_frame(bytes, --left > 0 ? ZmtpFlags::kMore : 0, frame);
   return bytes;
 }
 

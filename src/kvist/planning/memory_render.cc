@@ -10,8 +10,6 @@
 namespace kvist::planning {
 namespace {
 
-constexpr double kGb = 1e9;
-
 std::string_view dtype_name(spec::KvDtype dtype) {
   return dtype == spec::KvDtype::kFp8 ? "FP8" : "FP16";
 }

@@ -10,8 +10,6 @@
 namespace kvist::planning {
 namespace {
 
-constexpr double kGb = 1e9;
-
 /// Figures of a profile by their names in its description ("model.layers").
 class Facts {
  public:

@@ -13,6 +13,8 @@
 
 namespace kvist::planning {
 
+inline constexpr double kGb = 1e9;  ///< bytes, as memory is sold
+
 /// A plan on paper for the same worker, with its assumed requests. The defaults are those of the published plan (four
 /// replicas of two H100, Llama 70B with an 8B drafter).
 struct MemoryQuestion {

@@ -102,27 +102,18 @@ std::string levels_cell(const analysis::FigureCheck& check) {
   return text;
 }
 
-void number(JsonWriter& json, std::string_view key, std::optional<double> value) {
-  json.key(key);
-  if (value && std::isfinite(*value)) {
-    json.value(std::round(*value * 1e6) / 1e6);
-  } else {
-    json.null();
-  }
-}
-
 void level_json(JsonWriter& json, const analysis::LevelDeviation& level) {
   json.begin_object().field("concurrency", level.concurrency);
-  number(json, "published", level.published);
+  json.rounded_field("published", level.published);
   const auto of = [&](double analysis::Spread::* figure) {
     return level.measured ? std::optional((*level.measured).*figure) : std::nullopt;
   };
   json.field("repetitions", level.measured ? level.measured->count : 0);
-  number(json, "mean", of(&analysis::Spread::mean));
-  number(json, "standard_deviation", of(&analysis::Spread::standard_deviation));
-  number(json, "min", of(&analysis::Spread::min));
-  number(json, "max", of(&analysis::Spread::max));
-  number(json, "deviation", level.deviation);
+  json.rounded_field("mean", of(&analysis::Spread::mean));
+  json.rounded_field("standard_deviation", of(&analysis::Spread::standard_deviation));
+  json.rounded_field("min", of(&analysis::Spread::min));
+  json.rounded_field("max", of(&analysis::Spread::max));
+  json.rounded_field("deviation", level.deviation);
   constexpr std::string_view kUses[] = {"counted", "within_seeds_range", "left_out"};
   json.field("use", kUses[static_cast<std::size_t>(level.use)]).field("within_range", level.within_range);
   if (!level.reason.empty()) json.field("reason", level.reason);
@@ -201,9 +192,9 @@ std::string reference_check_json(const analysis::RunAnalysis& analysis, const an
   for (const analysis::FigureCheck& figure : check.figures) {
     json.begin_object().field("metric", figure.figure->key).field("mode", spec::to_string(figure.mode));
     json.field("deviation_unit", figure.in_points() ? "points" : "%");
-    number(json, "mean_absolute_deviation", figure.mean_absolute);
-    number(json, "mean_deviation", figure.mean_signed);
-    number(json, "bar_pct", figure.bar ? std::optional(figure.bar->within_pct) : std::nullopt);
+    json.rounded_field("mean_absolute_deviation", figure.mean_absolute);
+    json.rounded_field("mean_deviation", figure.mean_signed);
+    json.rounded_field("bar_pct", figure.bar ? std::optional(figure.bar->within_pct) : std::nullopt);
     json.field("levels_counted", figure.counted).field("levels_for_range", figure.range_levels);
     json.field("levels_in_range", figure.range_hits).field("verdict", to_string(figure.verdict));
     json.key("levels").begin_array();

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <vector>
 
 #include "kvist/analysis/mode_names.h"
@@ -39,28 +38,19 @@ std::size_t count(std::span<const analysis::RunComparison> runs, const spec::Arm
   return n;
 }
 
-void number(JsonWriter& json, std::string_view key, double value) {
-  json.key(key);
-  if (!std::isfinite(value)) {
-    json.null();
-    return;
-  }
-  json.value(std::round(value * 1e6) / 1e6);
-}
-
 void write_figure(JsonWriter& json, const analysis::ComparedFigure& figure,
                   const analysis::FigureComparison& comparison) {
   json.key(figure.key).begin_object();
   constexpr double kMissingNumber = std::numeric_limits<double>::quiet_NaN();
-  number(json, "baseline", comparison.baseline.value_or(kMissingNumber));
-  number(json, "candidate", comparison.candidate.value_or(kMissingNumber));
+  json.rounded_field("baseline", comparison.baseline.value_or(kMissingNumber));
+  json.rounded_field("candidate", comparison.candidate.value_or(kMissingNumber));
   const bool any = comparison.change.pairs > 0;
   json.field("pairs", comparison.change.pairs);
-  number(json, figure.is_percentage ? "difference" : "ratio", any ? comparison.change.estimate : kMissingNumber);
-  number(json, "low", comparison.change.low);
-  number(json, "high", comparison.change.high);
-  number(json, figure.is_percentage ? "detectable_points" : "detectable_pct",
-         comparison.detectable.value_or(kMissingNumber));
+  json.rounded_field(figure.is_percentage ? "difference" : "ratio", any ? comparison.change.estimate : kMissingNumber);
+  json.rounded_field("low", comparison.change.low);
+  json.rounded_field("high", comparison.change.high);
+  json.rounded_field(figure.is_percentage ? "detectable_points" : "detectable_pct",
+                     comparison.detectable.value_or(kMissingNumber));
   json.field("verdict", to_string(comparison.verdict)).end_object();
 }
 

@@ -23,15 +23,6 @@ constexpr std::array kFormats = {std::pair{std::string_view("vllm"), ExportForma
                                  std::pair{std::string_view("guidellm"), ExportFormat::kGuidellm},
                                  std::pair{std::string_view("inference-perf"), ExportFormat::kInferencePerf}};
 
-void number(JsonWriter& json, std::string_view key, std::optional<double> value, double scale = 1e6) {
-  json.key(key);
-  if (value && std::isfinite(*value)) {
-    json.value(std::round(*value * scale) / scale);
-  } else {
-    json.null();
-  }
-}
-
 template <class T>
 void number_or_null(JsonWriter& json, std::string_view key, bool known, T value) {
   json.key(key);
@@ -61,9 +52,9 @@ void headline(JsonWriter& json, const LoadFigures& figures) {
   for (const analysis::HeadlineFigure& figure : analysis::headline_figures()) {
     const analysis::Estimate estimate = analysis::estimate_of(figures.level, figure);
     json.key(figure.key).begin_object();
-    number(json, "value", estimate.value);
-    number(json, "low", estimate.interval ? std::optional(estimate.interval->low) : std::nullopt);
-    number(json, "high", estimate.interval ? std::optional(estimate.interval->high) : std::nullopt);
+    json.rounded_field("value", estimate.value);
+    json.rounded_field("low", estimate.interval ? std::optional(estimate.interval->low) : std::nullopt);
+    json.rounded_field("high", estimate.interval ? std::optional(estimate.interval->high) : std::nullopt);
     json.end_object();
   }
   json.end_object();
@@ -76,7 +67,7 @@ void distribution(JsonWriter& json, std::string_view key, const Distribution& d)
       {"min", &Distribution::min},   {"p50", &Distribution::p50},
       {"p90", &Distribution::p90},   {"p95", &Distribution::p95},
       {"p99", &Distribution::p99},   {"max", &Distribution::max}};
-  for (const auto& [name, part] : parts) number(json, name, d.count > 0 ? std::optional(d.*part) : std::nullopt);
+  for (const auto& [name, part] : parts) json.rounded_field(name, d.count > 0 ? std::optional(d.*part) : std::nullopt);
   json.end_object();
 }
 
@@ -84,19 +75,19 @@ void arrivals(JsonWriter& json, const LoadFigures& figures) {
   if (!figures.arrivals) return;
   const analysis::ArrivalTest& test = *figures.arrivals;
   json.key("arrivals").begin_object().field("law", law_name(test.kind)).field("arrivals", test.arrivals);
-  number(json, "ordered_per_s", test.ordered_per_s);
-  number(json, "scheduled_per_s", test.scheduled_per_s);
-  number(json, "sent_per_s", test.sent_per_s);
-  number(json, "gap_variation", test.gap_variation);
-  number(json, "expected_gap_variation", test.expected_gap_variation);
-  number(json, "dispersion", test.dispersion);
-  number(json, "expected_dispersion", test.expected_dispersion);
-  number(json, "ks_distance", test.ks_distance);
-  number(json, "ks_probability", test.ks_probability);
-  number(json, "latest_ms", test.latest_ms);
+  json.rounded_field("ordered_per_s", test.ordered_per_s);
+  json.rounded_field("scheduled_per_s", test.scheduled_per_s);
+  json.rounded_field("sent_per_s", test.sent_per_s);
+  json.rounded_field("gap_variation", test.gap_variation);
+  json.rounded_field("expected_gap_variation", test.expected_gap_variation);
+  json.rounded_field("dispersion", test.dispersion);
+  json.rounded_field("expected_dispersion", test.expected_dispersion);
+  json.rounded_field("ks_distance", test.ks_distance);
+  json.rounded_field("ks_probability", test.ks_probability);
+  json.rounded_field("latest_ms", test.latest_ms);
   json.field("overdue", test.overdue).field("refused", test.refused);
   json.field("held_back", test.held_back.total()).field("never_sent", test.held_back.not_sent);
-  number(json, "share_in_time", test.share_in_time());
+  json.rounded_field("share_in_time", test.share_in_time());
   json.field("as_ordered", test.as_ordered()).end_object();
 }
 
@@ -120,8 +111,8 @@ void content(JsonWriter& json, const LoadRun& run) {
   if (!run.prompt_ids.empty()) json.field("prompt_ids", run.prompt_ids);
   if (!run.think_time.is_none()) {
     json.key("think_time_s").begin_object();
-    number(json, "least", to_seconds(run.think_time.least));
-    number(json, "most", to_seconds(run.think_time.most));
+    json.rounded_field("least", to_seconds(run.think_time.least));
+    json.rounded_field("most", to_seconds(run.think_time.most));
     json.end_object();
   }
   if (!run.mix) return;
@@ -144,11 +135,11 @@ void loops(JsonWriter& json, const LoadRun& run) {
   json.key("client_loops").begin_array();
   for (const LoadLoop& loop : run.loops) {
     json.begin_object();
-    number(json, "loop_delay_p99_ms", loop.delay_p99_ms);
-    number(json, "loop_delay_max_ms", loop.delay_max_ms);
+    json.rounded_field("loop_delay_p99_ms", loop.delay_p99_ms);
+    json.rounded_field("loop_delay_max_ms", loop.delay_max_ms);
     json.field("loop_stalls", loop.stalls);
-    number(json, "loop_stalled_ms", loop.stalled_ms);
-    number(json, "run_queue_share", loop.run_queue_share);
+    json.rounded_field("loop_stalled_ms", loop.stalled_ms);
+    json.rounded_field("run_queue_share", loop.run_queue_share);
     json.end_object();
   }
   json.end_array();
@@ -160,7 +151,7 @@ void changes(JsonWriter& json, const LoadRun& run) {
   json.key("changes").begin_array();
   for (const workload::AppliedChange& applied : run.changes) {
     json.begin_object();
-    number(json, "at_s", to_seconds(applied.at - run.level.started));
+    json.rounded_field("at_s", to_seconds(applied.at - run.level.started));
     const workload::LoadChange& change = applied.change;
     if (change.concurrency) json.field("concurrency", *change.concurrency);
     if (change.max_start_rate) json.field("max_start_rate", *change.max_start_rate);
@@ -197,15 +188,15 @@ std::string load_summary_json(const LoadRun& run, const LoadFigures& figures) {
   json.field("target", run.target).field("model", run.model).field("dataset", run.dataset);
   json.field("command", run.command).field("seed", run.level.seed);
   number_or_null(json, "concurrency", run.concurrency.has_value(), run.concurrency.value_or(0));
-  number(json, "rate_per_s", run.rate_per_s);
+  json.rounded_field("rate_per_s", run.rate_per_s);
   json.key("workload").value(spec::to_yaml(run.workload));
   content(json, run);
   changes(json, run);
-  number(json, "warmup_s", to_seconds(run.level.measure_from - run.level.started), 1e3);
-  number(json, "window_s", figures.window_s, 1e3);
+  json.rounded_field("warmup_s", to_seconds(run.level.measure_from - run.level.started), 1e3);
+  json.rounded_field("window_s", figures.window_s, 1e3);
   totals(json, figures.totals, run.tokenizer_sha256.empty() ? "chunks" : "tokenizer");
-  number(json, "completed_per_s", figures.completed_per_s);
-  number(json, "prompt_tokens_per_s", figures.prompt_tokens_per_s);
+  json.rounded_field("completed_per_s", figures.completed_per_s);
+  json.rounded_field("prompt_tokens_per_s", figures.prompt_tokens_per_s);
   headline(json, figures);
   const analysis::ExactFigures& exact = figures.exact();
   json.key("distributions").begin_object();
@@ -230,7 +221,7 @@ std::string load_summary_json(const LoadRun& run, const LoadFigures& figures) {
 std::string request_line(const LoadRun& run, const TurnSample& turn) {
   JsonWriter json;
   const auto instant = [&](std::string_view key, TimePoint at) {
-    number(json, key, at == TimePoint{} ? std::nullopt : std::optional(to_seconds(at - run.level.started)), 1e9);
+    json.rounded_field(key, at == TimePoint{} ? std::nullopt : std::optional(to_seconds(at - run.level.started)), 1e9);
   };
   json.begin_object().field("conversation", turn.conversation.value()).field("turn", turn.turn);
   if (turn.session) json.field("session", turn.session->value());

@@ -9,7 +9,7 @@ namespace kvist::report {
 namespace {
 
 /// A coefficient's value as people write it: 4 significant digits.
-std::string value_text(double value) {
+std::string coefficient_text(double value) {
   return fmt::format("{:.4g}", value);
 }
 
@@ -30,7 +30,7 @@ void add_coefficients(render::Document& document, const perfmodel::ProfileDescri
                    {"Meaning", render::Align::kLeft},
                    {"Origin", render::Align::kLeft}};
   for (const perfmodel::Coefficient& c : profile.coefficients) {
-    table.rows.push_back({c.name, value_text(c.value), c.unit, c.meaning,
+    table.rows.push_back({c.name, coefficient_text(c.value), c.unit, c.meaning,
                           fmt::format("{}: {}", perfmodel::to_string(c.origin.kind), c.origin.text)});
   }
   document.push_back(std::move(table));
@@ -68,7 +68,7 @@ void add_model(render::Document& document, const analysis::RunAnalysis& analysis
                      {"Unit", render::Align::kLeft},
                      {"Formula", render::Align::kLeft}};
     for (const perfmodel::DerivedCost& cost : facts.profile.costs) {
-      costs.rows.push_back({cost.name, value_text(cost.value), cost.unit, cost.formula});
+      costs.rows.push_back({cost.name, coefficient_text(cost.value), cost.unit, cost.formula});
     }
     if (!costs.rows.empty()) document.push_back(std::move(costs));
     add_coefficients(document, facts.profile);

@@ -29,13 +29,6 @@ namespace {
 /// Turns kept until the sink gets them: few enough that memory stays flat, enough that a store writes in bulk.
 constexpr std::size_t kSinkBatch = 256;
 
-std::vector<std::string> names_of(const std::vector<spec::WorkerSpec>& workers) {
-  std::vector<std::string> names;
-  names.reserve(workers.size());
-  for (const spec::WorkerSpec& worker : workers) names.push_back(worker.name);
-  return names;
-}
-
 /// Turns in flight at once, at most; 0: a trace, which knows no limit.
 std::uint32_t limit_of(const spec::WorkloadSpec& workload, const LevelPlan& plan) {
   return workload.trace.file.empty() ? workload::most_in_flight(workload, plan.concurrency) : 0;
@@ -59,7 +52,7 @@ class LoadRun {
                 limit_of(sweep.workload, levels.front())),
         load_({.request_timeout = sweep.workload.request_timeout,
                .window = sweep.method.window,
-               .worker_names = names_of(sweep.deployment.workers),
+               .worker_names = worker_names(sweep.deployment.workers),
                .keep_token_gaps = sweep.simulation.keep_token_gaps},
               source, time_, network_, ledger_),
         source_(source),
@@ -278,7 +271,7 @@ void LoadRun::dispatch(const Event& event) {
 }
 
 void LoadRun::schedule_changes() {
-  const std::vector<std::string> names = names_of(sweep_.deployment.workers);
+  const std::vector<std::string> names = worker_names(sweep_.deployment.workers);
   const std::vector<spec::WorkerChange>& changes = sweep_.simulation.changes;
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const auto place = std::ranges::find(names, changes[i].worker) - names.begin();

@@ -12,14 +12,14 @@ namespace {
 
 using dispatch::Outcome;
 
-std::vector<std::string> names_of(const std::vector<spec::WorkerSpec>& workers) {
+}  // namespace
+
+std::vector<std::string> worker_names(const std::vector<spec::WorkerSpec>& workers) {
   std::vector<std::string> names;
   names.reserve(workers.size());
   for (const spec::WorkerSpec& worker : workers) names.push_back(worker.name);
   return names;
 }
-
-}  // namespace
 
 SimulatedGateway::SimulatedGateway(const spec::DeploymentSpec& deployment, spec::RoutingMode mode,
                                    std::uint64_t run_seed, const tokenizer::Tokenizer& tokenizer, VirtualTime& time,
@@ -30,7 +30,7 @@ SimulatedGateway::SimulatedGateway(const spec::DeploymentSpec& deployment, spec:
       time_(&time),
       network_(&network),
       clairvoyance_(&clairvoyance),
-      fleet_(names_of(deployment.workers), {}),
+      fleet_(worker_names(deployment.workers), {}),
       router_({.model = spec_.model,
                .block_size = spec_.block_size,
                .workers = deployment.workers.size(),

@@ -26,6 +26,8 @@
 
 namespace kvist::simulation {
 
+[[nodiscard]] std::vector<std::string> worker_names(const std::vector<spec::WorkerSpec>& workers);
+
 /// Reads, routes, relays and retries like gateway/proxy.cc and gateway/proxied_request.cc: with the same fleet,
 /// dispatcher, router, chat template and hashing, called in the same order. Workers are healthy from the start.
 /// Invariant: a turn is in live_ exactly while the dispatcher has its request in flight. Threads: one.

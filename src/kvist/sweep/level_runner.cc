@@ -69,7 +69,7 @@ Result<void> LevelRunner::run(std::span<const PlannedLevel> levels, const KeepLe
   LevelProcedure procedure(method_, levels.size());
   Result<void> done = measure(procedure, levels);
   if (done) return hand_on(procedure, keep);
-  const std::string where = describe(measured_.empty() ? levels.front() : measured_.back().level, method_.repetitions);
+  const std::string where = title_of(measured_.empty() ? levels.front() : measured_.back().level, method_.repetitions);
   // The first error is reported. An interrupt does not end this wait, which stops the load.
   const LevelAction last = procedure.on_failed(net::now());
   if (last.step == LevelStep::kBreakOff) (void)await(load_.stop(false), {.deadline = last.until, .stop = {}});
@@ -200,7 +200,7 @@ Result<void> LevelRunner::hand_on(const LevelProcedure& procedure, const KeepLev
     record.client = summarise_client(measured.client_load, measured.client_time, record);
     const Distribution ttft = ttft_of(record);
     progress_(fmt::format("{}: done: {} turns, {} failed, TTFT p50 {}, p95 {} of all {} in the window, KV hit rate {}",
-                          describe(measured.level, method_.repetitions), record.turns.size(),
+                          title_of(measured.level, method_.repetitions), record.turns.size(),
                           count(record.turns, workload::TurnOutcome::kFailed), percentile(ttft, &Distribution::p50),
                           percentile(ttft, &Distribution::p95), ttft.count, hit_rate(record.workers)));
     KVIST_TRY_VOID(keep(record));
@@ -222,7 +222,7 @@ Result<void> LevelRunner::sleep_until(TimePoint when) {
 }
 
 void LevelRunner::say(std::string_view what) const {
-  progress_(fmt::format("{}: {}", describe(measured_.back().level, method_.repetitions), what));
+  progress_(fmt::format("{}: {}", title_of(measured_.back().level, method_.repetitions), what));
 }
 
 }  // namespace kvist::sweep

@@ -85,7 +85,7 @@ std::vector<std::span<const PlannedLevel>> loads_of(const PlannedMode& mode, con
   return loads;
 }
 
-std::string describe(const PlannedLevel& level, std::uint32_t repetitions) {
+std::string title_of(const PlannedLevel& level, std::uint32_t repetitions) {
   const std::string name = fmt::format("{} {}", spec::to_string(level.mode), level.concurrency);
   return repetitions > 1 ? fmt::format("{} ({}/{})", name, level.repetition + 1, repetitions) : name;
 }

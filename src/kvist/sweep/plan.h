@@ -42,7 +42,7 @@ struct PlannedMode {
 [[nodiscard]] std::vector<PlannedMode> make_plan(const spec::SweepSpec& sweep);
 
 /// The name of a level in progress lines and errors: "kv 24", or "kv 24 (2/5)" if it is measured more than once.
-[[nodiscard]] std::string describe(const PlannedLevel& level, std::uint32_t repetitions);
+[[nodiscard]] std::string title_of(const PlannedLevel& level, std::uint32_t repetitions);
 
 /// "2 modes x 9 levels x 10 repetitions"; one repetition is not mentioned.
 [[nodiscard]] std::string describe_size(const spec::SweepSpec& sweep);

@@ -213,7 +213,7 @@ class SimulatedSweep {
     given_up_ = true;
     if (follows || (outcome_.sweep.failure && failed_at_ < load.position)) return;
     failed_at_ = load.position;
-    outcome_.sweep.failure = std::move(error).in(describe(load.levels.front(), sweep_.method.repetitions));
+    outcome_.sweep.failure = std::move(error).in(title_of(load.levels.front(), sweep_.method.repetitions));
   }
 
   void note_success(const PlannedLevel& level, const simulation::LevelOutcome& done, const TurnCounts& counts,
@@ -226,7 +226,7 @@ class SimulatedSweep {
     speed.steps += done.steps;
     speed.events += done.events;
     options_.progress(fmt::format("{}: {} turns, {} failed{}, {:.0f} s in {:.2f} s",
-                                  describe(level, sweep_.method.repetitions), counts.turns, counts.failed,
+                                  title_of(level, sweep_.method.repetitions), counts.turns, counts.failed,
                                   counts.failed > 0 ? " (" + counts.first_error + ")" : "", simulated_s, cpu_s));
   }
 

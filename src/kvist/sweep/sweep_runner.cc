@@ -103,7 +103,7 @@ Result<void> SweepRunner::run_stretch(const PlannedMode& stretch, std::size_t po
     } else if (run_progress_.is_settled(load)) {
       outcome_.levels_planned -= load.size();
       options_.progress(fmt::format("{}: not measured again: the gain is known within +-{:.3g}",
-                                    describe(load.front(), sweep_.method.repetitions),
+                                    title_of(load.front(), sweep_.method.repetitions),
                                     run_progress_.watch()->half_width(load.front().concurrency).value_or(0)));
     }
     position += load.size();

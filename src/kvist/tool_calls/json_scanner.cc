@@ -7,9 +7,6 @@ namespace {
 
 constexpr std::uint8_t kHexDigits = 4;  // behind \u
 
-bool is_space(char byte) {
-  return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
-}
 bool is_digit(char byte) {
   return byte >= '0' && byte <= '9';
 }
@@ -106,7 +103,7 @@ JsonScanner::State JsonScanner::push(char byte) {
   }
   if (next_ >= Next::kFirstDigit) return number(byte);
   if (next_ == Next::kBegin) return byte == '{' || byte == '[' ? open(byte) : State::kBroken;
-  if (is_space(byte)) return State::kGoesOn;
+  if (is_json_space(byte)) return State::kGoesOn;
   switch (next_) {
     case Next::kValueOrEnd:
       return byte == ']' ? close(byte) : value(byte);

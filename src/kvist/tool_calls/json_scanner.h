@@ -7,6 +7,11 @@
 
 namespace kvist::tool_calls {
 
+/// What may stand between JSON's tokens (RFC 8259, section 2).
+[[nodiscard]] constexpr bool is_json_space(char byte) {
+  return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
+}
+
 /// Reads one JSON object or array (RFC 8259) byte by byte. Constant work per byte; at most kMostDepth containers deep.
 /// Bytes beyond ASCII in strings are not checked. Requires: the input is valid UTF-8.
 class JsonScanner {

@@ -3,15 +3,9 @@
 #include <utility>
 
 #include "kvist/tool_calls/call_json.h"
+#include "kvist/tool_calls/json_scanner.h"
 
 namespace kvist::tool_calls {
-namespace {
-
-bool is_space(char byte) {
-  return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
-}
-
-}  // namespace
 
 void MarkedCallParser::push(std::string_view text, std::vector<AnswerPart>& out) {
   parts_.write_to(out);
@@ -40,7 +34,7 @@ void MarkedCallParser::push_content(char byte) {
 
 void MarkedCallParser::push_json(char byte) {
   if (place_ == Place::kBeforeJson) {
-    if (is_space(byte)) {
+    if (is_json_space(byte)) {
       held_ += byte;
       return;
     }
@@ -59,7 +53,7 @@ void MarkedCallParser::push_json(char byte) {
 }
 
 void MarkedCallParser::push_end(char byte) {
-  if (matched_ == 0 && is_space(byte)) {
+  if (matched_ == 0 && is_json_space(byte)) {
     held_ += byte;
     return;
   }
