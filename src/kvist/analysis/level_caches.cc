@@ -86,7 +86,7 @@ class Courses {
                           .worker = worker_of(turn.worker),
                           .prompt = first_of(course.extents, (tokens - 1) / size),
                           .leaves = {}};
-    if (!context_.frozen_replies) {
+    if (context_.replies_live) {
       // The token that ends a turn may follow the answer in the next prompt and in the cache.
       course.extend_to((tokens + turn.output_tokens() + 1) / size, key_of(turn, "answer"));
     }
@@ -164,7 +164,8 @@ void find_overdrawn(const std::vector<OracleRequest>& requests, const std::vecto
 
 CacheContext cache_context(const spec::SweepSpec& sweep) {
   CacheContext context{.workload = sweep.workload,
-                       .frozen_replies = sweep.comparison.replies == spec::ArmReplies::kFrozen,
+                       .replies_live = sweep.comparison.replies == spec::ArmReplies::kLive &&
+                                       sweep.workload.replies == spec::Replies::kLive,
                        .goes_on = sweep.method.between_levels == spec::BetweenLevels::kContinue,
                        .block_size = sweep.deployment.gateway.block_size,
                        .workers = {},

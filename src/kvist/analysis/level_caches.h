@@ -15,7 +15,7 @@ namespace kvist::analysis {
 /// What is needed of a sweep to know the contents of its prompts; made once for a run.
 struct CacheContext {
   spec::WorkloadSpec workload;
-  bool frozen_replies = false;
+  bool replies_live = true;                  ///< a conversation's history has what was answered
   bool goes_on = false;                      ///< conversations begin in levels before
   std::uint32_t block_size = 0;              ///< 0: not known
   std::vector<std::string> workers;          ///< names, in the order of `worker_blocks`
