@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>  // program_invocation_name, of glibc
+
 #include "kvist/cli/print.h"
 
 namespace kvist::cli {
@@ -14,7 +16,8 @@ void print_outcome(const sweep::SweepOutcome& outcome) {
   print_line(fmt::format("          {}", outcome.files->markdown));
   print_line(fmt::format("          {}", outcome.files->json));
   print_line(fmt::format("results   {}/results.sqlite", outcome.directory));
-  print_line(fmt::format("dashboard kvist dashboard {}", outcome.directory));
+  // As the user called it, who may have no kvist in the PATH.
+  print_line(fmt::format("dashboard {} dashboard {}", program_invocation_name, outcome.directory));
 }
 
 Result<void> result_of(const sweep::SweepOutcome& outcome) {
