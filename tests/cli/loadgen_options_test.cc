@@ -14,7 +14,7 @@
 
 #include "kvist/cli/calibration_file.h"
 
-namespace kvist::cli {
+namespace kvist::cli::loadgen_options_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -109,10 +109,11 @@ TEST_F(LoadgenOptions, ThatChatsOrDrawnConversationsIgnoreAreRefused) {
   EXPECT_EQ(error_of([&](auto& a) { drawn(a), a.follow_up_tokens = "9", a.turns = "2"; }), "no error");
   EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.characters_per_token = 4; }),
               HasSubstr("--characters-per-token: is for"));
-  EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.ca = "ca.pem"; }), HasSubstr("--ca: is for a --target"));
-  EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.insecure = true; }), HasSubstr("--insecure: is for a"));
-  EXPECT_THAT(error_of([](auto& a) { a.target = "https://h:1", a.concurrency = 1, a.insecure = true, a.ca = "c"; }),
-              HasSubstr("any certificate is taken"));
+  EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.tls.ca = "ca.pem"; }), HasSubstr("--ca: is for a --target"));
+  EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.tls.insecure = true; }), HasSubstr("--insecure: is for a"));
+  EXPECT_THAT(
+      error_of([](auto& a) { a.target = "https://h:1", a.concurrency = 1, a.tls.insecure = true, a.tls.ca = "c"; }),
+      HasSubstr("any certificate is taken"));
   EXPECT_THAT(error_of([](auto& a) { a.concurrency = 1, a.api_key_file = "k", a.headers = {"authorization: x"}; }),
               HasSubstr("give one of both"));
 }
@@ -328,4 +329,4 @@ TEST_F(LoadgenOptions, LengthsInTheTokensOfATokenizer) {
 }
 
 }  // namespace
-}  // namespace kvist::cli
+}  // namespace kvist::cli::loadgen_options_test

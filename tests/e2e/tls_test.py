@@ -68,9 +68,11 @@ CHAT = {"model": "test-model", "max_tokens": 5, "stream": True, "messages": [{"r
 
 
 @contextlib.contextmanager
-def secure(workers_tls="{ca: ca.pem}", worker="worker", threads=2, client_certificates=""):
-    """An authority, a worker with TLS and a gateway with TLS on both of its listeners."""
+def secure(workers_tls="{ca: ca.pem}", worker="worker", threads=2, client_certificates="", keys=None):
+    """An authority, a worker with TLS and a gateway with TLS on both of its listeners; `keys` are those of both (lines of key files)."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        for name, line in (keys or {}).items():
+            (pathlib.Path(folder) / f"{name}.txt").write_text(line + "\n")
         authority = Authority(folder, "ca")
         authority.issue("gateway")
         authority.issue("worker")
@@ -87,6 +89,7 @@ def secure(workers_tls="{ca: ca.pem}", worker="worker", threads=2, client_certif
   tls: {{certificate: gateway.pem, key: gateway.key}}
   admin_tls: {{certificate: gateway.pem, key: gateway.key, client_ca: ca.pem, client_certificates: required}}
   worker_tls: {workers_tls}
+  {"api_keys: {file: public.txt, admin_file: admin.txt}" if keys else ""}
   workers: [{{name: w, url: '{https(behind)}'}}]
 """)
         stack.callback(gateway.stop)
@@ -167,6 +170,59 @@ def the_load_generator_speaks_it_too():
         assert done.returncode == 0 and " 0 failed" in done.stdout and "certificate of the target was not verified" in done.stdout, (done.stdout, done.stderr[-2000:])
 
 
+def new_key(name):
+    """(key, line of the file)"""
+    done = subprocess.run([BINARY, "key", "create", "--name", name], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    key, line = done.stdout.splitlines()
+    return key, line
+
+
+SWEEP = """name: secure
+target:
+  url: {url}
+  admin: {admin}
+  model: test-model
+  api_key_file: public.key
+  admin_api_key_file: admin.key
+  tls: {{ca: ca.pem, certificate: client.pem, key: client.key}}
+  workers: [{{name: w, url: '{worker}', admin: '{worker_admin}'}}]
+workload: {{seed: 3, turns_min: 2, turns_max: 2, starters: 4, starter_tokens_min: 200, starter_tokens_max: 300, max_tokens: 10, target_rps: 100}}
+method: {{warmup: 200 ms, snapshots: 1, snapshot_interval: 1 s, window: 1 s, drain_timeout: 20 s, repetitions: 1}}
+modes: [round_robin, kv]
+levels: [2]
+"""
+
+
+def a_sweep_measures_a_target_that_speaks_it():
+    keys = {name: new_key(name) for name in ("public", "admin")}
+    with secure(keys={name: line for name, (_, line) in keys.items()}) as (authority, gateway, worker):
+        for name, (key, _) in keys.items():
+            (authority.folder / f"{name}.key").write_text(key + "\n")
+        eventually(lambda: ask(https(gateway) + "/health", authority.path("ca.pem"))[0] == 200, "the worker is healthy")
+        text = SWEEP.format(url=https(gateway), admin=https(gateway, "admin"), worker=https(worker), worker_admin=worker.admin)
+
+        def sweep(text):
+            (authority.folder / "sweep.yaml").write_text(text)
+            return subprocess.run([BINARY, "sweep", "-f", authority.path("sweep.yaml"), "--output", authority.path("out")],
+                                  capture_output=True, text=True, timeout=3 * DEADLINE_S)
+
+        done = sweep(text)
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        report = json.loads(next(pathlib.Path(authority.path("out")).glob("secure-*/report.json")).read_text())
+        for arm in ("round_robin", "kv_aware"):
+            own = report["levels"][0][arm]["kvist"]
+            assert own["workers_hit_rate_pct"] is not None, own
+        done = sweep(text.replace("ca: ca.pem", "ca: gateway.pem"))
+        assert done.returncode == 1 and "not trusted here" in done.stdout + done.stderr, (done.stdout, done.stderr)
+        done = sweep(text.replace("admin_api_key_file: admin.key", "admin_api_key_file: public.key"))
+        assert done.returncode == 1 and "status 401" in done.stdout + done.stderr, (done.stdout, done.stderr)
+        done = subprocess.run([BINARY, "doctor", "--gateway", https(gateway, "admin"), "--ca", authority.path("ca.pem"), "--api-key-file", authority.path("admin.key"),
+                               "--certificate", authority.path("client.pem"), "--key", authority.path("client.key")],
+                              capture_output=True, text=True, timeout=DEADLINE_S)
+        assert "expected the gateway" not in done.stdout + done.stderr and "trusted" not in done.stderr, (done.stdout, done.stderr)
+
+
 def files_that_are_not_good_are_said_at_the_start():
     with tempfile.TemporaryDirectory() as folder:
         authority = Authority(folder, "ca")
@@ -184,4 +240,4 @@ def files_that_are_not_good_are_said_at_the_start():
 if __name__ == "__main__":
     run([a_chat_is_encrypted_all_the_way, administration_asks_for_a_certificate, what_is_wrong_with_a_workers_certificate_is_said,
          a_worker_may_ask_for_the_gateways_certificate, a_new_certificate_is_taken_without_a_restart, the_load_generator_speaks_it_too,
-         files_that_are_not_good_are_said_at_the_start])
+         a_sweep_measures_a_target_that_speaks_it, files_that_are_not_good_are_said_at_the_start])

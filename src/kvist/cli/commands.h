@@ -8,6 +8,7 @@
 
 #include "kvist/base/error.h"
 #include "kvist/cli/dashboard_arguments.h"
+#include "kvist/cli/tls_arguments.h"
 #include "kvist/spec/profile_spec.h"
 
 namespace kvist::cli {
@@ -50,6 +51,7 @@ struct DoctorArguments {
   std::string file;          ///< with a `gateway:`, `deployment:` or `worker:` mapping; or
   std::string gateway;       ///< the URL of a running gateway's listener for administration
   std::string api_key_file;  ///< its first line is the key for that; empty: none is sent
+  TlsArguments tls;          ///< of that listener
   std::string timeout;       ///< of each question, with a unit; empty: 5 s
   bool json = false;
 };
@@ -112,11 +114,7 @@ struct LoadgenArguments {
   std::string host = "127.0.0.1";
   std::optional<std::uint16_t> port;  ///< without it: any
   std::string api_key_file;           ///< its first line is the key; empty: none is sent
-  std::string ca;                     ///< PEM file, as the next but one two; empty: the system's authorities
-  std::string server_name;            ///< of the target's certificate; empty: the host of --target
-  std::string certificate;
-  std::string key;
-  bool insecure = false;            ///< the target's certificate is not verified
+  TlsArguments tls;                   ///< of the target and its gateway
   std::string calibration;          ///< file of run_calibrate(); "none"; empty: the usual one, if it is there
   bool within_calibration = false;  ///< refuse a load that is beyond it
   DashboardArguments dashboard;
@@ -164,6 +162,7 @@ struct DashboardCommandArguments {
   std::vector<std::string> results;  ///< databases, or folders that hold one
   std::string gateway;               ///< URL of a running gateway's listener for administration; empty: none
   std::string api_key_file;          ///< its first line is the key for that
+  TlsArguments tls;                  ///< of that listener
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;  ///< 0: any
   DashboardArguments dashboard;

@@ -9,7 +9,7 @@
 #include "kvist/cli/termination.h"
 #include "kvist/dashboard/service/dashboard.h"
 #include "kvist/deploy/until.h"
-#include "kvist/gateway/worker_settings.h"
+#include "kvist/net/bearer_key.h"
 #include "kvist/net/event_loop.h"
 
 namespace kvist::cli {
@@ -28,6 +28,7 @@ Result<void> run_dashboard(const DashboardCommandArguments& arguments) {
   if (!live && arguments.results.empty()) {
     return fail(ErrorCode::kInvalidArgument, "name results databases or folders that hold one, or a --gateway");
   }
+  KVIST_TRY_VOID(check_tls(arguments.tls, "--gateway", arguments.gateway));
   dashboard::DashboardOptions options;
   options.host = arguments.host;
   options.port = arguments.port;
@@ -36,8 +37,9 @@ Result<void> run_dashboard(const DashboardCommandArguments& arguments) {
   options.gateway = arguments.gateway;
   options.results = arguments.results;
   if (!arguments.api_key_file.empty()) {
-    KVIST_TRY(options.gateway_settings.bearer_key, gateway::read_worker_key(arguments.api_key_file));
+    KVIST_TRY(options.gateway_settings.bearer_key, net::read_bearer_key(arguments.api_key_file));
   }
+  KVIST_TRY(options.gateway_settings.tls, load_tls(arguments.tls, arguments.gateway));
   KVIST_TRY_VOID(read_dashboard(arguments.dashboard, options));
   const Termination termination;
   KVIST_TRY(const auto served, dashboard::Dashboard::start(std::move(options)));

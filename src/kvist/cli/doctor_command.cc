@@ -8,7 +8,7 @@
 #include "kvist/cli/print.h"
 #include "kvist/doctor/collector.h"
 #include "kvist/doctor/examine.h"
-#include "kvist/gateway/worker_settings.h"
+#include "kvist/net/bearer_key.h"
 #include "kvist/telemetry/log.h"
 
 namespace kvist::cli {
@@ -17,12 +17,14 @@ Result<void> run_doctor(const DoctorArguments& arguments) {
   telemetry::start_logging(telemetry::LogLevel::kError, "doctor");
   if (arguments.file.empty() == arguments.gateway.empty())
     return fail(ErrorCode::kInvalidArgument, "needs either --file or --gateway");
+  KVIST_TRY_VOID(check_tls(arguments.tls, "--gateway", arguments.gateway));
   doctor::CollectOptions options;
+  KVIST_TRY(options.tls, load_tls(arguments.tls, arguments.gateway));
   if (!arguments.timeout.empty()) {
     KVIST_TRY(options.timeout, parse_duration(arguments.timeout, "--timeout"));
   }
   if (!arguments.api_key_file.empty()) {
-    KVIST_TRY(options.api_key, gateway::read_worker_key(arguments.api_key_file));
+    KVIST_TRY(options.api_key, net::read_bearer_key(arguments.api_key_file));
   }
   const std::string& subject = arguments.file.empty() ? arguments.gateway : arguments.file;
   KVIST_TRY(const doctor::Snapshot snapshot, arguments.file.empty()

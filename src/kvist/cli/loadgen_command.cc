@@ -14,15 +14,14 @@
 #include "kvist/cli/print.h"
 #include "kvist/cli/stored.h"
 #include "kvist/dashboard/service/dashboard.h"
-#include "kvist/gateway/worker_settings.h"
 #include "kvist/loadgen/load_watch.h"
 #include "kvist/loadgen/service.h"
 #include "kvist/loadgen/threaded_load.h"
+#include "kvist/net/bearer_key.h"
 #include "kvist/net/descriptor_limit.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/source_addresses.h"
 #include "kvist/net/time_of_day.h"
-#include "kvist/net/tls.h"
 #include "kvist/report/load_output.h"
 #include "kvist/report/load_run.h"
 #include "kvist/report/load_summary.h"
@@ -140,15 +139,9 @@ Result<loadgen::ServiceOptions> service_options(const LoadgenArguments& argument
   loadgen::ServiceOptions options;
   options.target_url = arguments.target;
   if (!arguments.api_key_file.empty()) {
-    KVIST_TRY(options.target.bearer_key, gateway::read_worker_key(arguments.api_key_file));
+    KVIST_TRY(options.target.bearer_key, net::read_bearer_key(arguments.api_key_file));
   }
-  if (arguments.target.starts_with("https://")) {
-    KVIST_TRY(options.target.tls, net::TlsClient::load({.ca = arguments.ca,
-                                                        .server_name = arguments.server_name,
-                                                        .certificate = arguments.certificate,
-                                                        .key = arguments.key,
-                                                        .verify = !arguments.insecure}));
-  }
+  KVIST_TRY(options.target.tls, load_tls(arguments.tls, arguments.target));
   options.model = arguments.model;
   options.http = {arguments.host, arguments.port.value_or(0)};
   // The dashboard has the listener, if there is one.
@@ -229,7 +222,7 @@ report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& or
   level.measure_from = std::min(run.started() + order.warmup, level.measure_to);
   level.turns = std::move(turns);
   level.client = sweep::summarise_client(run.client_load(), run.stopped() - level.started, level);
-  if (arguments.insecure) level.remarks.emplace_back("the certificate of the target was not verified (--insecure)");
+  if (arguments.tls.insecure) level.remarks.emplace_back("the certificate of the target was not verified (--insecure)");
   if (run.client_load().refused_starts) level.remarks.push_back(*run.client_load().refused_starts);
   for (const workload::AppliedChange& applied : run.changes()) {
     level.remarks.push_back(fmt::format("{:.3f} s after its start the load was changed: {}",
@@ -282,8 +275,9 @@ Result<std::unique_ptr<dashboard::Dashboard>> start_dashboard(const LoadgenArgum
                              .modes = !arguments.gateway.empty()};
   options.gateway = arguments.gateway;
   if (!arguments.api_key_file.empty()) {
-    KVIST_TRY(options.gateway_settings.bearer_key, gateway::read_worker_key(arguments.api_key_file));
+    KVIST_TRY(options.gateway_settings.bearer_key, net::read_bearer_key(arguments.api_key_file));
   }
+  KVIST_TRY(options.gateway_settings.tls, load_tls(arguments.tls, arguments.gateway));
   options.load = std::move(watch);
   options.passes_control = true;
   options.plan = {.concurrency = arguments.concurrency.value_or(1),

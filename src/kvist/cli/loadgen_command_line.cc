@@ -23,16 +23,11 @@ void LoadgenCommandLine::add_to(CLI::App& app, Action& action) {
   command->add_option("--header", arguments_.headers, "\"Name: value\", sent with every request; may be repeated")
       ->allow_extra_args(false);  // of two values the second would be no header, and in the record
   command->add_option("--api-key-file", arguments_.api_key_file, "file whose first line is the key to send");
-  command->add_option("--ca", arguments_.ca,
-                      "PEM file of the authorities to trust, for https; without it, the system's");
-  command->add_option("--server-name", arguments_.server_name, "that the target's certificate has to be for");
-  auto* certificate = command->add_option("--certificate", arguments_.certificate, "PEM file of an own certificate");
-  certificate->needs(command->add_option("--key", arguments_.key, "PEM file of its key")->needs(certificate));
+  add_tls_options(*command, arguments_.tls, "the target");
   command->add_option("--threads", arguments_.threads, "threads that drive the load: conversations are divided (1)")
       ->check(CLI::Range(1U, 256U));
   command->add_option("--source-addresses", arguments_.source_addresses,
                       "addresses to connect from, in turn: 127.0.0.2-127.0.0.9, 10.0.0.8/29");
-  command->add_flag("--insecure", arguments_.insecure, "take any certificate of the target");
   command->add_option("--host", arguments_.host, "address of dashboard, metrics and control API");
   command->add_option("--port", arguments_.port, "port of dashboard, metrics and control API; 0: any");
   command->add_option("--gateway", arguments_.gateway,

@@ -121,16 +121,8 @@ Result<void> refuse_beside_mix(const LoadgenArguments& a) {
 
 /// Options about the connection.
 Result<void> refuse_about_target(const LoadgenArguments& a) {
-  if (!a.target.starts_with("https://")) {
-    KVIST_TRY_VOID(refuse({{!a.ca.empty(), "--ca"},
-                           {!a.server_name.empty(), "--server-name"},
-                           {!a.certificate.empty(), "--certificate"},
-                           {!a.key.empty(), "--key"},
-                           {a.insecure, "--insecure"}},
-                          "is for a --target with https://"));
-  }
-  KVIST_TRY_VOID(
-      refuse({{a.insecure && !a.ca.empty(), "--ca"}}, "with --insecure any certificate is taken: give one of both"));
+  const bool gateway_only = !a.target.starts_with("https://") && a.gateway.starts_with("https://");
+  KVIST_TRY_VOID(check_tls(a.tls, gateway_only ? "--gateway" : "--target", gateway_only ? a.gateway : a.target));
   const bool authorization = std::ranges::any_of(a.headers, [](const std::string& header) {
     return net::equals_no_case(std::string_view(header).substr(0, header.find(':')), "authorization");
   });

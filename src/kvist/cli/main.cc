@@ -160,6 +160,7 @@ class CommandLine {
     command->add_option("results", a.results, "results of sweeps: databases, or folders that hold one");
     command->add_option("--gateway", a.gateway, "URL of a running gateway's listener for administration");
     command->add_option("--api-key-file", a.api_key_file, "file whose first line is the key for administration");
+    add_tls_options(*command, a.tls, "the gateway");
     command->add_option("--host", a.host, "address to listen on");
     command->add_option("--port", a.port, "0: any");
     add_dashboard_options(command, a.dashboard, false);
@@ -331,6 +332,7 @@ class CommandLine {
     command->add_option("--gateway", doctor_.gateway, "URL of a running gateway's listener for administration")
         ->excludes(file);
     command->add_option("--api-key-file", doctor_.api_key_file, "file whose first line is the key for administration");
+    add_tls_options(*command, doctor_.tls, "the gateway");
     command->add_option("--timeout", doctor_.timeout, "of each question to a peer, with a unit; without it, 5 s");
     command->add_flag("--json", doctor_.json, "for programs");
     command->callback([this] { action_ = [this] { return run_doctor(doctor_); }; });

@@ -56,7 +56,7 @@ SweepLevel* SweepDashboard::find(const std::string& mode, std::uint32_t concurre
 
 void SweepDashboard::on_deployment(const deploy::Addresses& addresses) {
   progress_.state = SweepState::kRunning;
-  board_->set_gateway(addresses.gateway.admin);
+  board_->set_gateway(addresses.gateway.admin, addresses.gateway.administration);
   board_->set_sweep(progress_);
 }
 

@@ -14,8 +14,8 @@
 #include "kvist/dashboard/service/dashboard.h"
 #include "kvist/deploy/local_deployer.h"
 #include "kvist/gateway/mode_from_environment.h"
-#include "kvist/gateway/worker_settings.h"
 #include "kvist/loadgen/load_watch.h"
+#include "kvist/net/bearer_key.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/results/load_input.h"
 #include "kvist/spec/files.h"
@@ -108,7 +108,7 @@ Result<Show> start_show(const UpArguments& arguments, const spec::DeploymentSpec
   load.feed = std::make_shared<workload::LoadFeed>();
   dashboard::DashboardOptions options;
   if (!arguments.api_key_file.empty()) {
-    KVIST_TRY(load.target.bearer_key, gateway::read_worker_key(arguments.api_key_file));
+    KVIST_TRY(load.target.bearer_key, net::read_bearer_key(arguments.api_key_file));
     options.gateway_settings.bearer_key = load.target.bearer_key;
   }
   const bool replays = !workload.trace.file.empty();

@@ -7,6 +7,7 @@
 #include "kvist/base/error.h"
 #include "kvist/deploy/until.h"
 #include "kvist/deploy/worker_metrics.h"
+#include "kvist/net/http_client.h"
 #include "kvist/spec/arm.h"
 #include "kvist/spec/deployment.h"
 #include "kvist/spec/routing_mode.h"
@@ -18,8 +19,9 @@ struct PartAddress {
   std::string name;
   std::string url;           ///< http://host:port
   std::string admin;         ///< the same of its listener for administration
-  std::string model = {};    ///< that a worker serves; empty for the gateway
-  std::string api_key = {};  ///< sent as a bearer token; empty: none
+  std::string model = {};                 ///< that a worker serves; empty for the gateway
+  net::ServerSettings server = {};          ///< of url
+  net::ServerSettings administration = {};  ///< of admin
 };
 
 /// The addresses of a running deployment.

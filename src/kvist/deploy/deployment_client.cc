@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "kvist/base/json.h"
-#include "kvist/net/http_client.h"
+#include "kvist/net/tls.h"
 #include "kvist/openai/codec.h"
 
 namespace kvist::deploy {
@@ -21,14 +21,18 @@ Duration token_timeout(const Until& until) {
   return std::max<Duration>(until.left(std::chrono::hours(1)), std::chrono::seconds(1));
 }
 
+enum class Listener : std::uint8_t { kPublic, kAdministration };
+
 /// One call to one of the part's two listeners, whose answer must be 200. Returns the body.
-Result<std::string> call(const PartAddress& part, const std::string& url, const char* method, const char* path,
+Result<std::string> call(const PartAddress& part, Listener listener, const char* method, const char* path,
                          std::string body, Duration timeout) {
+  const std::string& url = listener == Listener::kPublic ? part.url : part.admin;
+  const net::ServerSettings& settings = listener == Listener::kPublic ? part.server : part.administration;
   net::Headers headers;
   // Without a body too: no state is changed by a request that a web page's form could send.
   if (method != std::string_view("GET")) headers.add("Content-Type", "application/json");
-  if (!part.api_key.empty()) headers.add("Authorization", "Bearer " + part.api_key);
-  auto answer = net::fetch_blocking(method, url + path, std::move(body), timeout, std::move(headers));
+  if (!settings.bearer_key.empty()) headers.add("Authorization", "Bearer " + settings.bearer_key);
+  auto answer = net::fetch_blocking(method, url + path, std::move(body), timeout, std::move(headers), settings.tls);
   if (!answer) return std::unexpected(std::move(answer).error().in(part.name + ": " + path));
   if (answer->status != 200) {
     constexpr std::size_t kQuoted = 300;
@@ -89,7 +93,7 @@ Result<void> DeploymentClient::ask_for_token(const PartAddress& part, const std:
   request.max_tokens = 1;
   request.stream = false;
   KVIST_TRY(const std::string body,
-            call(part, part.url, "POST", "/v1/chat/completions", openai::chat_request_body(request), timeout));
+            call(part, Listener::kPublic, "POST", "/v1/chat/completions", openai::chat_request_body(request), timeout));
   auto answer = openai::parse_chunk(body);
   if (!answer) return std::unexpected(std::move(answer).error().in(part.name));
   if (answer->error) return fail(ErrorCode::kUnavailable, part.name + ": " + *answer->error);
@@ -101,7 +105,7 @@ Result<void> DeploymentClient::ask_for_token(const PartAddress& part, const std:
 
 Result<GatewayStatus> DeploymentClient::gateway_status() const {
   KVIST_TRY(const std::string body,
-            call(addresses_.gateway, addresses_.gateway.admin, "GET", "/admin/status", "", kCallTimeout));
+            call(addresses_.gateway, Listener::kAdministration, "GET", "/admin/status", "", kCallTimeout));
   return parse_gateway_status(body);
 }
 
@@ -147,7 +151,7 @@ Result<void> DeploymentClient::await_answer(const Until& until) const {
   const std::string body = openai::chat_request_body(request);
   return retry_until(until, "an answer of " + addresses_.gateway.url, alive_, [&]() -> Result<void> {
     KVIST_TRY_VOID(
-        call(addresses_.gateway, addresses_.gateway.url, "POST", "/v1/chat/completions", body, token_timeout(until)));
+        call(addresses_.gateway, Listener::kPublic, "POST", "/v1/chat/completions", body, token_timeout(until)));
     return {};
   });
 }
@@ -156,7 +160,7 @@ Result<void> DeploymentClient::empty_caches(const Until& until) const {
   for (const PartAddress& worker : addresses_.workers) {
     // A worker refuses as long as the last step of the answer above holds blocks.
     const auto reset = [&]() -> Result<void> {
-      KVIST_TRY_VOID(call(worker, worker.admin, "POST", "/reset_prefix_cache", "", kCallTimeout));
+      KVIST_TRY_VOID(call(worker, Listener::kAdministration, "POST", "/reset_prefix_cache", "", kCallTimeout));
       return {};
     };
     KVIST_TRY_VOID(retry_until(until, "an empty prefix cache in " + worker.name, alive_, reset));
@@ -168,7 +172,7 @@ Result<void> DeploymentClient::empty_caches(const Until& until) const {
 Result<std::vector<WorkerMetrics>> DeploymentClient::collect() const {
   std::vector<WorkerMetrics> result;
   for (const PartAddress& worker : addresses_.workers) {
-    KVIST_TRY(const std::string page, call(worker, worker.url, "GET", "/metrics", "", kCallTimeout));
+    KVIST_TRY(const std::string page, call(worker, Listener::kPublic, "GET", "/metrics", "", kCallTimeout));
     KVIST_TRY(WorkerMetrics metrics, read_worker_metrics(worker.name, page));
     result.push_back(std::move(metrics));
   }
@@ -199,7 +203,7 @@ Result<void> DeploymentClient::await_idle(const Until& until) const {
 
 Result<void> DeploymentClient::set_routing_mode(spec::RoutingMode mode) const {
   const std::string body = fmt::format(R"({{"mode":"{}"}})", spec::to_string(mode));
-  KVIST_TRY_VOID(call(addresses_.gateway, addresses_.gateway.admin, "PUT", "/admin/router_mode", body, kCallTimeout));
+  KVIST_TRY_VOID(call(addresses_.gateway, Listener::kAdministration, "PUT", "/admin/router_mode", body, kCallTimeout));
   KVIST_TRY(const GatewayStatus status, gateway_status());
   if (status.mode != spec::to_string(mode)) {
     return fail(ErrorCode::kInternal, fmt::format("the gateway was asked for mode {} and routes in mode {}",

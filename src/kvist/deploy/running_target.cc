@@ -1,34 +1,48 @@
 #include "kvist/deploy/running_target.h"
 
-#include <fmt/format.h>
-
-#include <fstream>
+#include <string>
 #include <utility>
 
 #include "kvist/deploy/command.h"
+#include "kvist/net/bearer_key.h"
 #include "kvist/net/event_loop.h"
+#include "kvist/net/tls.h"
 
 namespace kvist::deploy {
 namespace {
 
-Result<std::string> first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  if (!std::getline(file, line)) return fail(ErrorCode::kNotFound, path + ": no key on its first line");
-  while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-  if (line.empty()) return fail(ErrorCode::kInvalidArgument, path + ": no key on its first line");
-  return line;
+/// What the parts behind one kind of listener are told.
+Result<net::ServerSettings> settings_of(const spec::TargetSpec& target, const std::string& key_file) {
+  net::ServerSettings settings;
+  if (!key_file.empty()) {
+    KVIST_TRY(settings.bearer_key, net::read_bearer_key(key_file));
+  }
+  const spec::ClientTlsSpec& tls = target.tls;
+  if (tls == spec::ClientTlsSpec{}) return settings;
+  KVIST_TRY(settings.tls,
+            net::TlsClient::load(
+                {.ca = tls.ca, .server_name = tls.server_name, .certificate = tls.certificate, .key = tls.key}));
+  return settings;
 }
 
-Addresses addresses_of(const spec::TargetSpec& target, const std::string& key) {
+Result<Addresses> addresses_of(const spec::TargetSpec& target) {
+  KVIST_TRY(const net::ServerSettings server, settings_of(target, target.api_key_file));
+  KVIST_TRY(const net::ServerSettings administration,
+            settings_of(target, target.admin_api_key_file.empty() ? target.api_key_file : target.admin_api_key_file));
   Addresses addresses{.models = {target.model},
-                      .gateway = {.name = "the target", .url = target.url, .admin = target.admin, .api_key = key},
+                      .gateway = {.name = "the target",
+                                  .url = target.url,
+                                  .admin = target.admin,
+                                  .server = server,
+                                  .administration = administration},
                       .workers = {}};
   for (const spec::TargetWorkerSpec& worker : target.workers) {
     addresses.workers.push_back({.name = worker.name,
                                  .url = worker.url,
                                  .admin = worker.admin.empty() ? worker.url : worker.admin,
-                                 .model = target.model});
+                                 .model = target.model,
+                                 .server = server,
+                                 .administration = administration});
   }
   return addresses;
 }
@@ -36,11 +50,8 @@ Addresses addresses_of(const spec::TargetSpec& target, const std::string& key) {
 }  // namespace
 
 Result<std::unique_ptr<RunningTarget>> RunningTarget::create(const spec::TargetSpec& target) {
-  std::string key;
-  if (!target.api_key_file.empty()) {
-    KVIST_TRY(key, first_line(target.api_key_file));
-  }
-  return std::unique_ptr<RunningTarget>(new RunningTarget(target, addresses_of(target, key)));
+  KVIST_TRY(Addresses addresses, addresses_of(target));
+  return std::unique_ptr<RunningTarget>(new RunningTarget(target, std::move(addresses)));
 }
 
 RunningTarget::RunningTarget(spec::TargetSpec target, Addresses addresses)

@@ -16,7 +16,7 @@ namespace kvist::deploy {
 /// TargetSpec::settle, and workers that are not named have no counters. Threads: one.
 class RunningTarget final : public Deployer {
  public:
-  /// Errors: an unreadable key.
+  /// Errors: an unreadable key or certificate.
   [[nodiscard]] static Result<std::unique_ptr<RunningTarget>> create(const spec::TargetSpec& target);
 
   [[nodiscard]] Result<void> apply(const spec::DeploymentSpec& deployment, const Until& until) override;

@@ -24,6 +24,7 @@
 #include "kvist/net/http_client.h"
 #include "kvist/net/port_probe.h"
 #include "kvist/net/time_of_day.h"
+#include "kvist/net/tls.h"
 #include "kvist/openai/codec.h"
 #include "kvist/spec/files.h"
 #include "kvist/text/model_text.h"
@@ -347,7 +348,7 @@ Result<Snapshot> collect_from_gateway(std::string url, const CollectOptions& opt
     net::Headers headers;
     if (!options.api_key.empty()) headers.set("Authorization", "Bearer " + options.api_key);
     KVIST_TRY(net::HttpResponse answer,
-              net::fetch_blocking("GET", url + path, "", options.timeout, std::move(headers)));
+              net::fetch_blocking("GET", url + path, "", options.timeout, std::move(headers), options.tls));
     constexpr int kOk = 200;
     if (answer.status == kOk) return answer;
     return fail(

@@ -1,17 +1,20 @@
 // Asks for the facts of an examination.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
 #include "kvist/doctor/snapshot.h"
+#include "kvist/net/tls.h"
 
 namespace kvist::doctor {
 
 struct CollectOptions {
   Duration timeout = std::chrono::seconds(5);  ///< of each question
   std::string api_key = {};                    ///< for the gateway's administration; empty: none is sent
+  std::shared_ptr<net::TlsClient> tls = {};    ///< for the same if it is https; null: the system's authorities
 };
 
 /// The facts of a file with a `gateway:`, `deployment:` or `worker:` mapping, and of the workers that a gateway's

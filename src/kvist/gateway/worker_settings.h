@@ -32,7 +32,4 @@ struct WorkerSettingsSource {
 /// Reads them.
 [[nodiscard]] Result<net::ServerSettings> read_settings(const WorkerSettingsSource& source);
 
-/// The first line of a file that has one key. Refused is what cannot stand in a header field.
-[[nodiscard]] Result<std::string> read_worker_key(const std::string& file);
-
 }  // namespace kvist::gateway

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kvist/spec/exposure_yaml.h"
 #include "kvist/spec/fields.h"
 
 namespace kvist::spec {
@@ -116,6 +117,8 @@ Result<TargetSpec> read_target(const YamlNode& node, const std::string& base_dir
   KVIST_TRY_VOID(read_url(node, "admin", target.admin));
   KVIST_TRY_VOID(read_field(node, "model", target.model));
   KVIST_TRY_VOID(read_path(node, "api_key_file", base_directory, target.api_key_file));
+  KVIST_TRY_VOID(read_path(node, "admin_api_key_file", base_directory, target.admin_api_key_file));
+  KVIST_TRY_VOID(read_client_tls(node, "tls", base_directory, target.tls));
   KVIST_TRY_VOID(read_field(node, "settle", target.settle, Duration(0)));
   KVIST_TRY_VOID(read_field(node, "block_size", target.block_size, 1, 1'024));
   if (const auto workers = node.get("workers")) {
@@ -137,6 +140,8 @@ void write_target(YamlWriter& out, const TargetSpec& target) {
   out.begin_map("target").field("url", target.url).field("model", target.model);
   if (!target.admin.empty()) out.field("admin", target.admin);
   if (!target.api_key_file.empty()) out.field("api_key_file", target.api_key_file);
+  if (!target.admin_api_key_file.empty()) out.field("admin_api_key_file", target.admin_api_key_file);
+  write_client_tls(out, "tls", target.tls);
   out.field("settle", target.settle).field("block_size", target.block_size);
   if (!target.workers.empty()) {
     out.begin_list("workers");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kvist/base/time.h"
+#include "kvist/spec/exposure_spec.h"
 
 namespace kvist::spec {
 
@@ -24,6 +25,9 @@ struct TargetSpec {
   std::string admin = {};  ///< a kvist gateway's listener for administration; empty: there is none
   std::string model = {};  ///< name in requests
   std::string api_key_file = {};  ///< its first line is sent as a bearer token
+  /// The same to the listeners for administration, the target's and its workers'; empty: api_key_file is
+  std::string admin_api_key_file = {};
+  ClientTlsSpec tls = {};  ///< of all its https URLs
   std::vector<TargetWorkerSpec> workers = {};
   Duration settle = std::chrono::seconds(1);  ///< after a command, and as the proof of idleness where nothing tells it
   std::uint32_t block_size = 16;              ///< tokens that its caches reuse at once, for the bound of reuse

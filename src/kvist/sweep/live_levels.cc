@@ -75,7 +75,7 @@ loadgen::ServiceOptions LiveLevels::load_options(const PlannedLevel& level) cons
   const deploy::Addresses& addresses = deployer_->addresses();
   loadgen::ServiceOptions options;
   options.target_url = addresses.gateway.url;
-  options.target.bearer_key = addresses.gateway.api_key;
+  options.target = addresses.gateway.server;
   options.model = addresses.models.front();
   options.workload = resolved_.spec.workload;
   options.input = resolved_.input;

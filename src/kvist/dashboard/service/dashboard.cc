@@ -58,9 +58,9 @@ class Thread final : public Dashboard {
                        token_.empty() ? "" : "#token=", token_);
   }
 
-  void set_gateway(const std::string& admin_url) override {
-    loop_.post([this, admin_url] {
-      if (host_) host_->set_gateway(admin_url);
+  void set_gateway(const std::string& admin_url, const net::ServerSettings& settings) override {
+    loop_.post([this, admin_url, settings] {
+      if (host_) host_->set_gateway(admin_url, settings);
     });
   }
   void set_sweep(SweepProgress progress) override {

@@ -50,7 +50,7 @@ class Dashboard {
   [[nodiscard]] virtual std::string url() const = 0;
 
   /// Another gateway from now on.
-  virtual void set_gateway(const std::string& admin_url) = 0;
+  virtual void set_gateway(const std::string& admin_url, const net::ServerSettings& settings) = 0;
   virtual void set_sweep(SweepProgress progress) = 0;
   /// One more results database, whose runs can be looked at.
   virtual void add_results(const std::string& database) = 0;

@@ -83,8 +83,8 @@ Result<void> Host::listen() {
   return {};
 }
 
-void Host::set_gateway(const std::string& admin_url) {
-  poller_.set_gateway(admin_url, options_.gateway_settings);
+void Host::set_gateway(const std::string& admin_url, const net::ServerSettings& settings) {
+  poller_.set_gateway(admin_url, settings);
 }
 
 void Host::set_sweep(SweepProgress progress) {

@@ -32,7 +32,7 @@ class Host {
 
   [[nodiscard]] Result<void> listen();
   [[nodiscard]] std::uint16_t port() const { return server_->port(); }
-  void set_gateway(const std::string& admin_url);
+  void set_gateway(const std::string& admin_url, const net::ServerSettings& settings);
   void set_sweep(SweepProgress progress);
   void add_results(const std::string& database);
 
