@@ -37,6 +37,18 @@ if(KVIST_MOLD AND NOT CMAKE_CROSSCOMPILING AND NOT KVIST_LIBFUZZER)
   target_link_options(kvist_compiler INTERFACE -fuse-ld=mold)
 endif()
 
+# kvist_compile_together(TARGET): KVIST_TOGETHER of its sources are one translation unit; those with options of their own stay alone.
+# So names in anonymous namespaces have to be unique in a module; each file of tests has a namespace of its own, called like the file.
+function(kvist_compile_together TARGET)
+  if(KVIST_TOGETHER GREATER 1)
+    set_target_properties(${TARGET} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${KVIST_TOGETHER})
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      # It takes a source that is included for a header, whose types should not use anonymous namespaces.
+      target_compile_options(${TARGET} PRIVATE -Wno-subobject-linkage)
+    endif()
+  endif()
+endfunction()
+
 if(KVIST_SANITIZE)
   target_compile_options(kvist_compiler INTERFACE -fsanitize=${KVIST_SANITIZE} -fno-sanitize-recover=all)
   target_link_options(kvist_compiler INTERFACE -fsanitize=${KVIST_SANITIZE})

@@ -28,6 +28,9 @@ function(kvist_module NAME)
 
   if(sources)
     add_library(${target} STATIC ${sources})
+    if(NOT ARG_OWN_OPTIONS)
+      kvist_compile_together(${target})
+    endif()
     target_link_libraries(${target} PUBLIC kvist_compiler ${dependencies} PRIVATE ${ARG_LIBRARIES})
     # The header contains fmt, whose definitions a module without it lacks.
     if(KVIST_PRECOMPILED AND "fmt::fmt" IN_LIST ARG_LIBRARIES AND NOT ARG_OWN_OPTIONS)

@@ -1,6 +1,6 @@
 # What is slow to read, never changes, and is read by nearly every source: read once for all modules, and once for
 # all tests. A source still includes what it needs; the precompiled header only makes that quick. Builds without it
-# (KVIST_PRECOMPILED=OFF: all presets but release and dev) show an include that is missing. A compiler takes the header where
+# (KVIST_PRECOMPILED=OFF: the presets aarch64 and fuzz) show an include that is missing. A compiler takes the header where
 # options and definitions are the same, so that modules and tests say them in one place each; where they differ, the build fails
 # (-Winvalid-pch).
 set(KVIST_PRECOMPILED_HEADERS
