@@ -1,0 +1,53 @@
+// Which workers the endpoints of a Service are.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kvist/kubernetes/objects.h"
+
+namespace kvist::kubernetes {
+
+// What a pod says of itself: labels, or annotations where a label may not hold it.
+inline constexpr std::string_view kModelLabel = "kvist.io/model";
+inline constexpr std::string_view kRoleLabel = "kvist.io/role";
+inline constexpr std::string_view kKvEventsPortLabel = "kvist.io/kv-events-port";
+inline constexpr std::string_view kKvReplayPortLabel = "kvist.io/kv-replay-port";
+
+/// What of a Service's endpoints become workers, and how they are reached.
+struct WorkerSelection {
+  std::string group = {};            ///< in the names of workers whose endpoint names no pod
+  std::string port_name = {};        ///< of the slices' ports; empty: their only one, or the one called "http"
+  std::uint16_t port = 0;            ///< 0: the slices'
+  bool watches_pods = false;         ///< an endpoint is a worker only when its pod is known
+  std::string model = {};            ///< a pod that names another one is left out
+  std::string role = {};             ///< empty: of any role; otherwise a pod that names another one is left out
+  std::uint16_t kv_events_port = 0;  ///< where neither the pod nor a port called "kv-events" says it; 0: none
+  std::uint16_t kv_replay_port = 0;  ///< the same with "kv-replay"
+};
+
+struct Worker {
+  std::string name = {};  ///< the pod's
+  std::string host = {};  ///< an address; an IPv6 one without brackets
+  std::uint16_t port = 0;
+  std::string model = {};  ///< that its pod names; empty: none
+  std::string role = {};
+  std::uint16_t kv_events_port = 0;  ///< 0: it publishes none
+  std::uint16_t kv_replay_port = 0;
+
+  bool operator==(const Worker&) const = default;
+};
+
+using SlicesByKey = std::map<std::string, EndpointSlice>;
+using PodsByKey = std::map<std::string, PodMetadata>;
+
+/// The workers, by name. Endpoints that are unready or terminating are none, so that they are drained. An endpoint that
+/// is in two slices is one worker; of a pod with addresses of both families, the IPv4 one is used. A function of its
+/// arguments only, so that whatever led to a state, the fleet is that of a fresh list. `pods` is of the same namespace
+/// as the slices. Pure.
+[[nodiscard]] std::vector<Worker> workers_of(const SlicesByKey& slices, const PodsByKey& pods,
+                                             const WorkerSelection& selection);
+
+}  // namespace kvist::kubernetes
