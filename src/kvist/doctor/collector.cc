@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kvist/base/yaml.h"
+#include "kvist/doctor/cluster_facts.h"
 #include "kvist/gateway/dns_groups.h"
 #include "kvist/gateway/prompt_reader.h"
 #include "kvist/gateway/service_field.h"
@@ -241,11 +242,15 @@ void recognise_gateway(Snapshot& snapshot, const spec::GatewaySpec& gateway, Dur
   if (public_tls) ask("gateway.http", gateway.http, true);
 }
 
-/// The workers of the file, and those that its DNS names lead to at the moment.
-std::vector<spec::UpstreamSpec> workers_of(const spec::ServedModelSpec& model, Snapshot& snapshot) {
+/// The workers of the file, and those that its DNS names and clusters lead to at the moment.
+std::vector<spec::UpstreamSpec> workers_of(const spec::ServedModelSpec& model, Snapshot& snapshot, Duration timeout) {
   constexpr std::size_t kMostOfName = 64;
   std::vector<spec::UpstreamSpec> workers = model.workers;
   for (const spec::WorkerGroupSpec& group : model.worker_groups) {
+    if (group.kubernetes) {
+      snapshot.clusters.push_back(ask_cluster(group, model.model, timeout, workers));
+      continue;
+    }
     DnsFacts facts{.group = group.name, .name = group.dns_name};
     const auto answer = net::look_up(gateway::question_of(group));
     if (answer) {
@@ -272,7 +277,7 @@ void describe(Snapshot& snapshot, const spec::ServedModelSpec& model) {
 
 /// The facts of one model's workers. `where`: its mapping in the file.
 void collect(Snapshot& snapshot, spec::ServedModelSpec model, const std::string& where, const CollectOptions& options) {
-  model.workers = workers_of(model, snapshot);
+  model.workers = workers_of(model, snapshot, options.timeout);
   for (const spec::UpstreamSpec& upstream : model.workers) {
     snapshot.workers.push_back({.name = upstream.name, .url = upstream.url});
     snapshot.workers.back().events = event_port(upstream.kv_events, options.timeout);

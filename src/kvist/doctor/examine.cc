@@ -1,6 +1,7 @@
 #include "kvist/doctor/examine.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -27,6 +28,7 @@ class Examination {
       error("file_unusable", setting, problem, "a file that this user can read");
     check_ports();
     check_dns();
+    for (const ClusterFacts& cluster : snapshot_->clusters) check(cluster);
     for (const WorkerFacts& worker : snapshot_->workers) check(worker);
     check_fleet();
     check_machine();
@@ -78,6 +80,26 @@ class Examination {
                          dns.unexamined),
              "examine the running gateway (--gateway), which has asked all of them");
       }
+    }
+  }
+
+  void check(const ClusterFacts& cluster) {
+    const std::string where = "workers " + cluster.group;
+    if (!cluster.answers) {
+      error("api_server_unreachable", where, cluster.problem,
+            "a kubeconfig, or the service account of a pod, with which the API server answers");
+    } else if (!cluster.forbidden.empty()) {
+      error("api_forbidden", where,
+            fmt::format("{} does not allow in {}: {}", cluster.server, cluster.name_space,
+                        fmt::join(cluster.forbidden, ", ")),
+            "a Role with list and watch of endpointslices (discovery.k8s.io), and of pods where `pods` is given");
+    } else if (!cluster.problem.empty()) {
+      error("api_fails", where, cluster.problem, "an API server of version 1.21 or later");
+    } else if (cluster.workers == 0) {
+      warning("service_without_workers", where,
+              fmt::format("{}/{} has {} EndpointSlices and no ready endpoint that is a worker", cluster.name_space,
+                          cluster.service, cluster.slices),
+              "the name of a Service whose pods are ready; its port's name or number; pods that `pods` selects");
     }
   }
 

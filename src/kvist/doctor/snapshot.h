@@ -80,6 +80,19 @@ struct DnsFacts {
   std::size_t unexamined = 0;  ///< of these, those that nobody asked, because they are too many
 };
 
+/// A Service of Kubernetes whose endpoints are workers.
+struct ClusterFacts {
+  std::string group = {};
+  std::string service = {};
+  std::string name_space = {};
+  std::string server = {};                  ///< the API server's URL
+  bool answers = false;                     ///< the API server does
+  std::vector<std::string> forbidden = {};  ///< of what the gateway needs: "watch pods"
+  std::string problem = {};                 ///< empty: all was answered
+  std::size_t slices = 0;
+  std::size_t workers = 0;
+};
+
 struct MachineFacts {
   std::uint64_t descriptors = 0;  ///< that a process may have open, at most; 0: unknown, as the next
   std::uint64_t somaxconn = 0;
@@ -94,6 +107,7 @@ struct Snapshot {
   std::uint64_t connections = 0;  ///< of clients, that the settings allow; 0: nothing is said of clients
   std::vector<WorkerFacts> workers = {};
   std::vector<DnsFacts> dns = {};
+  std::vector<ClusterFacts> clusters = {};
   std::vector<PortFacts> ports = {};
   std::vector<std::pair<std::string, std::string>> files = {};  ///< setting and what is wrong with the file it names
   MachineFacts machine = {};

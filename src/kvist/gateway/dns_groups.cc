@@ -42,7 +42,8 @@ net::DnsQuestion question_of(const spec::WorkerGroupSpec& group) {
 
 DnsGroups::DnsGroups(net::EventLoop& loop, const std::vector<spec::WorkerGroupSpec>& groups, FleetChanges& changes)
     : changes_(&changes) {
-  for (const spec::WorkerGroupSpec& group : groups) groups_.push_back(std::make_unique<Group>(loop, group));
+  for (const spec::WorkerGroupSpec& group : groups)
+    if (!group.kubernetes) groups_.push_back(std::make_unique<Group>(loop, group));
   if (!groups_.empty()) lookups_ = std::make_unique<net::DnsLookups>(loop);
 }
 

@@ -24,7 +24,7 @@ namespace kvist::gateway {
 /// checks, and a name server's mistake is not to take the whole fleet away. Threads: the loop's.
 class DnsGroups {
  public:
-  /// Requires: the loop and the changes outlive this object.
+  /// Takes those of the groups that are of DNS. Requires: the loop and the changes outlive this object.
   DnsGroups(net::EventLoop& loop, const std::vector<spec::WorkerGroupSpec>& groups, FleetChanges& changes);
 
   void start();

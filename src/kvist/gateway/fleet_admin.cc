@@ -92,6 +92,17 @@ void write_place(JsonWriter& json, const ServedModel& model, WorkerId id) {
   json.field("in_flight", parts.router.loads().load(id).requests).field("model", parts.spec.model).end_object();
 }
 
+/// How current what a cluster says of its workers is.
+void write_discovery(JsonWriter& json, const ServedModel& model, TimePoint now) {
+  for (const DiscoveryReport& report : model.services.reports()) {
+    json.begin_object().field("group", report.group).field("source", to_string(WorkerSource::kKubernetes));
+    json.field("service", report.service).field("model", model.parts.spec.model);
+    json.field("state", to_string(report.state)).field("workers", report.workers);
+    if (report.stale_since) json.field("stale_s", to_seconds(now - *report.stale_since));
+    json.field("problem", report.problem).end_object();
+  }
+}
+
 net::HttpResponse list(const SharedParts& shared, const ServedModels& models) {
   const std::vector<ServedModel*> all = models.all();
   JsonWriter json;
@@ -128,6 +139,8 @@ net::HttpResponse list(const SharedParts& shared, const ServedModels& models) {
       json.field("model", model->parts.spec.model).field("problem", waiting.problem).end_object();
     }
   }
+  json.end_array().key("discovery").begin_array();
+  for (const ServedModel* const model : all) write_discovery(json, *model, net::now());
   json.end_array().end_object();
   return json_answer(json.take());
 }

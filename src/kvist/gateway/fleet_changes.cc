@@ -26,6 +26,8 @@ std::string_view to_string(WorkerSource source) {
       return "administration";
     case WorkerSource::kDns:
       return "dns";
+    case WorkerSource::kKubernetes:
+      return "kubernetes";
   }
   return "file";
 }

@@ -19,13 +19,13 @@
 namespace kvist::gateway {
 
 /// Who wants a worker in the fleet.
-enum class WorkerSource : std::uint8_t { kFile, kAdministration, kDns };
-/// "file", "administration", "dns"
+enum class WorkerSource : std::uint8_t { kFile, kAdministration, kDns, kKubernetes };
+/// "file", "administration", "dns", "kubernetes"
 [[nodiscard]] std::string_view to_string(WorkerSource source);
 
 /// Carries out what dispatch::WorkerPlaces decides. A worker that is drained gets no new requests, and is removed when
 /// those it has are over, or at a deadline; one that is removed loses its requests to other workers at once, where they
-/// can go on. What an administrator has cordoned, drained or removed stays so when the file or DNS drops the worker and
+/// can go on. What an administrator has cordoned, drained or removed stays so when its source drops the worker and
 /// lists it again (dispatch::WorkerHolds). Threads: the loop's.
 class FleetChanges {
  public:

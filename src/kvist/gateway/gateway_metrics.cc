@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "kvist/gateway/discovery_metrics.h"
 #include "kvist/gateway/key_metrics.h"
 #include "kvist/gateway/worker_state.h"
 #include "kvist/kv_index/kv_index.h"
@@ -467,10 +468,12 @@ void write_metrics(const SharedParts& shared, const ServedModels::Reports& repor
   for (const auto& [model, report] : reports.models) {
     if (shared.spec.models.empty()) {
       write_model(model->parts, report, page);
+      write_discovery_metrics(model->services, page);
       continue;
     }
     telemetry::LabelledPage labelled(page, {{"model", model->parts.spec.model}});
     write_model(model->parts, report, labelled);
+    write_discovery_metrics(model->services, labelled);
   }
   if (!reports.refused.empty()) {
     telemetry::LabelledPage labelled(page, {{"model", ""}});

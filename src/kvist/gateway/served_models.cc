@@ -73,6 +73,7 @@ Result<void> ServedModels::start() {
       if (monitor) monitor->start();
     model->watch.start();
     model->groups.start();
+    model->services.start();
   }
   return {};
 }
@@ -94,6 +95,7 @@ void ServedModels::add(LoadedModel loaded) {
   for (const spec::UpstreamSpec& worker : workers) model.changes.add_when_possible(worker, WorkerSource::kFile);
   model.watch.start();
   model.groups.start();
+  model.services.start();
   publish_names();
   telemetry::log_info(log_component::kModels,
                       fmt::format("{} is served now: {} workers, routing mode {}", model.parts.spec.model,
@@ -105,6 +107,7 @@ Result<void> ServedModels::remove(std::string_view name, Duration timeout) {
   if (model == nullptr || model->parts.spec.model != name) return std::unexpected(unknown(name));
   model->leaves = true;
   model->groups.stop();
+  model->services.stop();
   publish_names();
   telemetry::log_info(log_component::kModels, fmt::format("{} is not served any more: its {} requests have {} s", name,
                                                           model->parts.dispatcher.in_flight(), to_seconds(timeout)));

@@ -14,6 +14,7 @@
 #include "kvist/gateway/dns_groups.h"
 #include "kvist/gateway/fleet_changes.h"
 #include "kvist/gateway/fleet_watch.h"
+#include "kvist/gateway/kubernetes_groups.h"
 #include "kvist/gateway/model_parts.h"
 #include "kvist/gateway/shared_parts.h"
 #include "kvist/net/event_loop.h"
@@ -35,12 +36,14 @@ struct ServedModel {
       : parts(shared, id, std::move(loaded.spec), std::move(loaded.text), std::move(loaded.recorder)),
         watch(loop, parts),
         changes(loop, parts),
-        groups(loop, parts.spec.worker_groups, changes) {}
+        groups(loop, parts.spec.worker_groups, changes),
+        services(loop, parts.spec.worker_groups, parts.spec.model, changes) {}
 
   ModelParts parts;
   FleetWatch watch;
   FleetChanges changes;
   DnsGroups groups;
+  KubernetesGroups services;
   bool leaves = false;   ///< clients do not reach it any more
   bool asked = false;    ///< the loops are being asked whether a request is left
   bool closing = false;  ///< the loops are giving up its proxies: it is not reported of any more

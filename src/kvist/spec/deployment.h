@@ -10,6 +10,7 @@
 #include "kvist/base/time.h"
 #include "kvist/base/yaml.h"
 #include "kvist/spec/exposure_spec.h"
+#include "kvist/spec/kubernetes_source_spec.h"
 #include "kvist/spec/observation_spec.h"
 #include "kvist/spec/profile_spec.h"
 #include "kvist/spec/record_spec.h"
@@ -143,13 +144,15 @@ struct UpstreamSpec {
 };
 
 /// Workers that a DNS name leads to, one for each address: the name's own (A and AAAA), or those of its services (SRV).
+/// Or those behind a Service of Kubernetes.
 struct WorkerGroupSpec {
-  std::string name;  ///< the workers are called NAME-ADDRESS-PORT
+  std::string name;  ///< the workers are called NAME-ADDRESS-PORT, in Kubernetes as their pods
+  std::optional<KubernetesSourceSpec> kubernetes = {};  ///< then the next four have no meaning
   std::string dns_name;
   bool services = false;                         ///< SRV records, which have the ports
-  std::uint16_t port = 0;                        ///< without services
   std::string dns_server;                        ///< "IPv4:port"; empty: the system's
   Duration interval = std::chrono::seconds(30);  ///< the longest time between questions; a shorter TTL shortens it
+  std::uint16_t port = 0;                        ///< without services; 0 in Kubernetes: the Service's
   bool https = false;
   std::uint16_t kv_events_port = 0;  ///< 0: they publish none
   std::uint16_t kv_replay_port = 0;  ///< 0: there is no replay

@@ -12,6 +12,7 @@
 
 #include "kvist/spec/exposure_yaml.h"
 #include "kvist/spec/fields.h"
+#include "kvist/spec/kubernetes_source_yaml.h"
 
 namespace kvist::spec {
 namespace {
@@ -52,11 +53,7 @@ void write_limits(YamlWriter& out, const UpstreamLimits& limits) {
   out.end_map();
 }
 
-Result<WorkerGroupSpec> read_group(const YamlNode& node, const YamlNode& dns, const std::string& base_directory,
-                                   const std::string& usual_name) {
-  WorkerGroupSpec group;
-  group.name = usual_name;
-  KVIST_TRY_VOID(read_name(node, "name", group.name));
+Result<void> read_dns_source(const YamlNode& dns, WorkerGroupSpec& group) {
   KVIST_TRY_VOID(read_field(dns, "name", group.dns_name));
   KVIST_TRY_VOID(dns.require("name"));
   constexpr std::array<Word<bool>, 2> kRecords = {{{"a", false}, {"srv", true}}};
@@ -66,30 +63,56 @@ Result<WorkerGroupSpec> read_group(const YamlNode& node, const YamlNode& dns, co
   KVIST_TRY_VOID(read_field(dns, "interval", group.interval, std::chrono::milliseconds(100)));
   KVIST_TRY_VOID(read_field(dns, "https", group.https));
   KVIST_TRY_VOID(dns.finish());
+  if (group.services && group.port != 0)
+    return std::unexpected(dns.error("port: SRV records have the ports; leave it out, or ask for record: a"));
+  if (!group.services && group.port == 0)
+    return std::unexpected(dns.error("key \"port\" is missing: addresses (record: a) have none"));
+  return {};
+}
+
+/// Requires: the element has a source, so that it is no worker of its own.
+Result<void> read_source(const YamlNode& node, const std::string& base_directory, WorkerGroupSpec& group) {
+  const auto dns = node.get("dns");
+  const auto kubernetes = node.get("kubernetes");
+  if (dns && kubernetes) return std::unexpected(node.error("dns and kubernetes: a group has one source"));
+  if (dns) return read_dns_source(*dns, group);
+  return read_kubernetes_source(*kubernetes, base_directory, group);
+}
+
+Result<WorkerGroupSpec> read_group(const YamlNode& node, const std::string& base_directory,
+                                   const std::string& usual_name) {
+  WorkerGroupSpec group;
+  group.name = usual_name;
+  KVIST_TRY_VOID(read_name(node, "name", group.name));
+  KVIST_TRY_VOID(read_source(node, base_directory, group));
   KVIST_TRY_VOID(read_field(node, "kv_events_port", group.kv_events_port, 1, 65'535));
   KVIST_TRY_VOID(read_field(node, "kv_replay_port", group.kv_replay_port, 1, 65'535));
   KVIST_TRY_VOID(read_limits(node, group.limits));
   KVIST_TRY_VOID(read_path(node, "api_key_file", base_directory, group.api_key_file));
   KVIST_TRY_VOID(read_client_tls(node, "tls", base_directory, group.tls));
   KVIST_TRY_VOID(node.finish());
-  if (group.services && group.port != 0)
-    return std::unexpected(dns.error("port: SRV records have the ports; leave it out, or ask for record: a"));
-  if (!group.services && group.port == 0)
-    return std::unexpected(dns.error("key \"port\" is missing: addresses (record: a) have none"));
   if (group.tls != ClientTlsSpec{} && !group.https) return std::unexpected(node.error("tls is for https: true"));
   if (group.kv_events_port == 0 && group.kv_replay_port != 0)
     return std::unexpected(node.error("kv_replay_port without kv_events_port: there is nothing to replay"));
   return group;
 }
 
-void write_group(YamlWriter& out, const WorkerGroupSpec& group) {
-  out.begin_item().field("name", group.name);
+void write_dns_source(YamlWriter& out, const WorkerGroupSpec& group) {
   out.begin_map("dns").field("name", group.dns_name).field("record", std::string_view(group.services ? "srv" : "a"));
   if (!group.services) out.field("port", group.port);
   if (!group.dns_server.empty()) out.field("server", group.dns_server);
   out.field("interval", group.interval);
   if (group.https) out.field("https", true);
   out.end_map();
+}
+
+void write_group(YamlWriter& out, const WorkerGroupSpec& group) {
+  out.begin_item().field("name", group.name);
+  if (group.kubernetes) {
+    write_kubernetes_source(out, group);
+  } else {
+    write_dns_source(out, group);
+  }
   if (group.kv_events_port != 0) out.field("kv_events_port", group.kv_events_port);
   if (group.kv_replay_port != 0) out.field("kv_replay_port", group.kv_replay_port);
   write_limits(out, group.limits);
@@ -106,9 +129,9 @@ Result<void> read_upstreams(const YamlNode& model, const std::string& base_direc
   std::set<std::string> names;
   for (const YamlNode& element : elements) {
     std::string name;
-    if (const auto dns = element.get("dns")) {
+    if (element.get("dns") || element.get("kubernetes")) {
       const std::string usual_name = fmt::format("group-{}", before + groups.size());
-      KVIST_TRY(WorkerGroupSpec group, read_group(element, *dns, base_directory, usual_name));
+      KVIST_TRY(WorkerGroupSpec group, read_group(element, base_directory, usual_name));
       name = group.name;
       groups.push_back(std::move(group));
     } else {

@@ -1,0 +1,253 @@
+#include "kvist/gateway/kubernetes_groups.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "kvist/gateway/mode_from_environment.h"
+#include "kvist/gateway/shared_parts.h"
+#include "kvist/kubernetes/api_client.h"
+#include "kvist/kubernetes/informer_driver.h"
+#include "kvist/telemetry/log.h"
+
+namespace kvist::gateway {
+namespace {
+
+constexpr std::string_view kComponent = "kubernetes";
+/// Between attempts to find out how the cluster is reached.
+constexpr Duration kPause = std::chrono::seconds(1);
+
+std::optional<std::string> environment(const std::string& name) {
+  return process_environment(name.c_str());
+}
+
+}  // namespace
+
+std::string_view to_string(DiscoveryState state) {
+  switch (state) {
+    case DiscoveryState::kStarting:
+      return "starting";
+    case DiscoveryState::kSynced:
+      return "synced";
+    case DiscoveryState::kStale:
+      return "stale";
+  }
+  return "starting";
+}
+
+kubernetes::WorkerSelection selection_of(const spec::WorkerGroupSpec& group, const std::string& model) {
+  return {.group = group.name,
+          .port_name = group.kubernetes->port_name,
+          .port = group.port,
+          .watches_pods = !group.kubernetes->pods.empty(),
+          .model = model,
+          .role = group.kubernetes->role,
+          .kv_events_port = group.kv_events_port,
+          .kv_replay_port = group.kv_replay_port};
+}
+
+std::vector<spec::UpstreamSpec> workers_of(const spec::WorkerGroupSpec& group,
+                                           const std::vector<kubernetes::Worker>& workers) {
+  std::vector<spec::UpstreamSpec> upstreams;
+  upstreams.reserve(workers.size());
+  for (const kubernetes::Worker& worker : workers) {
+    const std::string host = worker.host.contains(':') ? fmt::format("[{}]", worker.host) : worker.host;
+    const auto zmq = [&](std::uint16_t port) { return port == 0 ? "" : fmt::format("tcp://{}:{}", host, port); };
+    upstreams.push_back({.name = worker.name,
+                         .url = fmt::format("{}://{}:{}", group.https ? "https" : "http", host, worker.port),
+                         .kv_events = zmq(worker.kv_events_port),
+                         .kv_replay = zmq(worker.kv_replay_port),
+                         .limits = group.limits,
+                         .api_key_file = group.api_key_file,
+                         .tls = group.tls});
+  }
+  return upstreams;
+}
+
+std::string slices_of(const spec::KubernetesSourceSpec& source) {
+  return "kubernetes.io/service-name=" + source.service;
+}
+
+/// One Service that is followed.
+class KubernetesGroups::Group {
+ public:
+  Group(net::EventLoop& loop, spec::WorkerGroupSpec of, const std::string& model, FleetChanges& changes)
+      : loop_(&loop),
+        spec_(std::move(of)),
+        selection_(selection_of(spec_, model)),
+        changes_(&changes),
+        slices_(kubernetes::read_endpoint_slice, random_seed()),
+        pods_(kubernetes::read_pod_metadata, random_seed()),
+        timer_(loop) {}
+
+  void start() {
+    if (const auto begun = begin(); !begun) {
+      note(begun.error().message);
+      timer_.arm(net::now() + kPause, [this] { start(); });
+    }
+  }
+
+  void stop() {
+    timer_.cancel();
+    follow_slices_.reset();
+    follow_pods_.reset();
+    client_.reset();
+  }
+
+  [[nodiscard]] DiscoveryReport report() const {
+    DiscoveryReport report{.group = spec_.name,
+                           .service = spec_.kubernetes->service,
+                           .state = state(),
+                           .stale_since = stale_since(),
+                           .problem = problem(),
+                           .workers = workers_.size(),
+                           .unreadable = slices_.unreadable() + pods_.unreadable()};
+    for (const kubernetes::InformerBase* const each : informers()) {
+      const kubernetes::ListWatch::Counters& calls = each->protocol().counters();
+      report.calls.lists += calls.lists;
+      report.calls.watches += calls.watches;
+      report.calls.expired += calls.expired;
+      report.calls.failures += calls.failures;
+    }
+    return report;
+  }
+
+ private:
+  [[nodiscard]] Result<void> begin() {
+    const spec::KubernetesSourceSpec& source = *spec_.kubernetes;
+    KVIST_TRY(kubernetes::ClusterAccess access, kubernetes::find_access(source.kubeconfig, environment));
+    const std::string name_space = source.name_space.empty() ? access.name_space : source.name_space;
+    telemetry::log_info(kComponent, fmt::format("{}: follows the endpoints of {}/{} at {}", spec_.name, name_space,
+                                                source.service, access.server));
+    KVIST_TRY(client_, kubernetes::ApiClient::create(*loop_, std::move(access)));
+    follow_slices_ = std::make_unique<kubernetes::InformerDriver>(
+        *loop_, *client_,
+        kubernetes::Collection{
+            .resource = kubernetes::kEndpointSlices, .name_space = name_space, .label_selector = slices_of(source)},
+        slices_, [this] { on_event(); });
+    if (selection_.watches_pods) {
+      follow_pods_ = std::make_unique<kubernetes::InformerDriver>(*loop_, *client_,
+                                                                  kubernetes::Collection{.resource = kubernetes::kPods,
+                                                                                         .name_space = name_space,
+                                                                                         .label_selector = source.pods,
+                                                                                         .metadata_only = true},
+                                                                  pods_, [this] { on_event(); });
+      follow_pods_->start();
+    }
+    follow_slices_->start();
+    problem_.clear();
+    return {};
+  }
+
+  [[nodiscard]] std::vector<const kubernetes::InformerBase*> informers() const {
+    if (selection_.watches_pods) return {&slices_, &pods_};
+    return {&slices_};
+  }
+
+  [[nodiscard]] bool synced() const {
+    return std::ranges::all_of(informers(), [](const auto* each) { return each->protocol().synced(); });
+  }
+
+  [[nodiscard]] std::optional<TimePoint> stale_since() const {
+    std::optional<TimePoint> since;
+    if (!synced()) return since;
+    for (const kubernetes::InformerBase* const each : informers()) {
+      const auto of_this = each->protocol().stale_since();
+      if (of_this && (!since || *of_this < *since)) since = of_this;
+    }
+    return since;
+  }
+
+  [[nodiscard]] DiscoveryState state() const {
+    if (!synced()) return DiscoveryState::kStarting;
+    return stale_since() ? DiscoveryState::kStale : DiscoveryState::kSynced;
+  }
+
+  [[nodiscard]] std::string problem() const {
+    if (!problem_.empty()) return problem_;
+    for (const kubernetes::InformerBase* const each : informers())
+      if (!each->protocol().problem().empty()) return each->protocol().problem();
+    for (const kubernetes::InformerBase* const each : informers())
+      if (!each->unreadable_problem().empty()) return "left out: " + each->unreadable_problem();
+    return {};
+  }
+
+  /// The cluster has said something, or has ceased to.
+  void on_event() {
+    log_state();
+    const std::uint64_t changes = slices_.changes() + pods_.changes();
+    if (!synced() || changes == seen_) return;
+    seen_ = changes;
+    std::vector<spec::UpstreamSpec> workers =
+        workers_of(spec_, kubernetes::workers_of(slices_.objects(), pods_.objects(), selection_));
+    const FleetPlan plan = plan_of(workers_, workers);
+    if (plan.empty()) return;
+    telemetry::log_info(kComponent, fmt::format("{} ({}): {} workers; {} are new, {} have changed, {} are gone",
+                                                spec_.name, spec_.kubernetes->service, workers.size(), plan.add.size(),
+                                                plan.replace.size(), plan.drain.size()));
+    workers_ = std::move(workers);
+    changes_->carry_out(plan, WorkerSource::kKubernetes);
+  }
+
+  void log_state() {
+    const DiscoveryState now = state();
+    const std::string what = problem();
+    if (now == logged_state_ && what == logged_problem_) return;
+    const bool is_news = now != logged_state_;
+    logged_state_ = now;
+    logged_problem_ = what;
+    if (now == DiscoveryState::kSynced) {
+      if (is_news) telemetry::log_info(kComponent, fmt::format("{}: synced", spec_.name));
+    } else if (!what.empty()) {
+      telemetry::log_warning(kComponent, fmt::format("{}: {}, its {} workers stay as they are: {}", spec_.name,
+                                                     to_string(now), workers_.size(), what));
+    }
+  }
+
+  void note(const std::string& problem) {
+    if (std::exchange(problem_, problem) != problem)
+      telemetry::log_warning(kComponent, fmt::format("{}: the cluster cannot be asked: {}", spec_.name, problem));
+  }
+
+  net::EventLoop* loop_;
+  spec::WorkerGroupSpec spec_;
+  kubernetes::WorkerSelection selection_;
+  FleetChanges* changes_;
+  kubernetes::Informer<kubernetes::EndpointSlice> slices_;
+  kubernetes::Informer<kubernetes::PodMetadata> pods_;
+  net::Timer timer_;
+  std::unique_ptr<kubernetes::ApiClient> client_;
+  std::unique_ptr<kubernetes::InformerDriver> follow_slices_;
+  std::unique_ptr<kubernetes::InformerDriver> follow_pods_;
+  std::vector<spec::UpstreamSpec> workers_;  // as carried out last
+  std::uint64_t seen_ = 0;                   // changes of the copies, that the workers are of
+  std::string problem_;                      // why nothing can be asked; empty: it can
+  DiscoveryState logged_state_ = DiscoveryState::kStarting;
+  std::string logged_problem_;
+};
+
+KubernetesGroups::KubernetesGroups(net::EventLoop& loop, const std::vector<spec::WorkerGroupSpec>& groups,
+                                   const std::string& model, FleetChanges& changes) {
+  for (const spec::WorkerGroupSpec& group : groups)
+    if (group.kubernetes) groups_.push_back(std::make_unique<Group>(loop, group, model, changes));
+}
+
+KubernetesGroups::~KubernetesGroups() = default;
+
+void KubernetesGroups::start() {
+  for (const auto& group : groups_) group->start();
+}
+
+void KubernetesGroups::stop() {
+  for (const auto& group : groups_) group->stop();
+}
+
+std::vector<DiscoveryReport> KubernetesGroups::reports() const {
+  std::vector<DiscoveryReport> reports;
+  reports.reserve(groups_.size());
+  for (const auto& group : groups_) reports.push_back(group->report());
+  return reports;
+}
+
+}  // namespace kvist::gateway

@@ -1,0 +1,72 @@
+// Workers behind Services of Kubernetes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kvist/gateway/fleet_changes.h"
+#include "kvist/kubernetes/list_watch.h"
+#include "kvist/kubernetes/worker_mapping.h"
+#include "kvist/net/event_loop.h"
+#include "kvist/spec/deployment.h"
+
+namespace kvist::gateway {
+
+/// What of the Service's endpoints are workers of the model. Requires: the group is one of Kubernetes.
+[[nodiscard]] kubernetes::WorkerSelection selection_of(const spec::WorkerGroupSpec& group, const std::string& model);
+/// These workers as the gateway reaches them.
+[[nodiscard]] std::vector<spec::UpstreamSpec> workers_of(const spec::WorkerGroupSpec& group,
+                                                         const std::vector<kubernetes::Worker>& workers);
+/// The label selector of the Service's EndpointSlices.
+[[nodiscard]] std::string slices_of(const spec::KubernetesSourceSpec& source);
+
+enum class DiscoveryState : std::uint8_t {
+  kStarting,  ///< nothing is known yet
+  kSynced,    ///< the fleet is what the cluster says
+  kStale,     ///< it is what the cluster said last
+};
+inline constexpr DiscoveryState kDiscoveryStates[] = {DiscoveryState::kStarting, DiscoveryState::kSynced,
+                                                      DiscoveryState::kStale};
+/// "starting", "synced", "stale"
+[[nodiscard]] std::string_view to_string(DiscoveryState state);
+
+/// Where a group's workers come from, and how current that is.
+struct DiscoveryReport {
+  std::string group = {};
+  std::string service = {};
+  DiscoveryState state = DiscoveryState::kStarting;
+  std::optional<TimePoint> stale_since = {};
+  std::string problem = {};  ///< of the last call to the API server; empty: none
+  std::size_t workers = 0;
+  std::uint64_t unreadable = 0;  ///< objects
+  kubernetes::ListWatch::Counters calls = {};
+};
+
+/// Follows the EndpointSlices of each group's Service, and its pods if the group wants what they say of themselves.
+/// Endpoints that come are added to the fleet, those that are gone, unready or terminating are drained. While the API
+/// server is gone the fleet stays what it was. Every gateway follows by itself; none leads. Threads: the loop's.
+class KubernetesGroups {
+ public:
+  /// Takes those of the groups that are of Kubernetes. Requires: the loop and the changes outlive this object.
+  KubernetesGroups(net::EventLoop& loop, const std::vector<spec::WorkerGroupSpec>& groups, const std::string& model,
+                   FleetChanges& changes);
+  ~KubernetesGroups();
+  KubernetesGroups(const KubernetesGroups&) = delete;
+  KubernetesGroups& operator=(const KubernetesGroups&) = delete;
+
+  void start();
+  /// Follows no more, and changes nothing any more.
+  void stop();
+  [[nodiscard]] std::vector<DiscoveryReport> reports() const;
+
+ private:
+  class Group;
+  std::vector<std::unique_ptr<Group>> groups_;
+};
+
+}  // namespace kvist::gateway
