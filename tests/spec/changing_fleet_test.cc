@@ -37,6 +37,39 @@ TEST(ReadGateway, TakesWorkersBehindDnsNames) {
   EXPECT_EQ(worker_places(*read), 1 + 16 + 2 * 64U);
 }
 
+TEST(ReadGateway, TakesWorkersBehindServicesOfKubernetes) {
+  const auto read = read_gateway(
+      parsed("workers:\n"
+             "- {name: pool, kubernetes: {service: vllm, namespace: llm, port: http, pods: app=vllm, role: decode}}\n"
+             "- {kubernetes: {service: sglang, port: 30000, kubeconfig: admin.conf}, kv_events_port: 5557}\n"),
+      "/etc/kvist");
+  ASSERT_TRUE(read) << message(read);
+  ASSERT_EQ(read->worker_groups.size(), 2U);
+  const WorkerGroupSpec& pool = read->worker_groups[0];
+  ASSERT_TRUE(pool.kubernetes);
+  EXPECT_EQ(*pool.kubernetes,
+            (KubernetesSourceSpec{
+                .service = "vllm", .name_space = "llm", .port_name = "http", .pods = "app=vllm", .role = "decode"}));
+  EXPECT_EQ(pool.port, 0);
+  const WorkerGroupSpec& other = read->worker_groups[1];
+  EXPECT_EQ(other.name, "group-1");
+  EXPECT_EQ(other.port, 30'000);
+  EXPECT_EQ(other.kubernetes->kubeconfig, "/etc/kvist/admin.conf");
+  EXPECT_EQ(other.kv_events_port, 5'557);
+}
+
+TEST(ReadGateway, RefusesServicesOfKubernetesThatCannotBe) {
+  const auto refusal = [](const std::string& group) {
+    return message(read_gateway(parsed("workers:\n- " + group + "\n")));
+  };
+  EXPECT_THAT(refusal("{kubernetes: {namespace: x}}"), HasSubstr("key \"service\" is missing"));
+  EXPECT_THAT(refusal("{kubernetes: {service: a/b}}"), HasSubstr("service"));
+  EXPECT_THAT(refusal("{kubernetes: {service: x, port: 0}}"), HasSubstr("a port's number or its name"));
+  EXPECT_THAT(refusal("{kubernetes: {service: x, role: decode}}"), HasSubstr("role without pods"));
+  EXPECT_THAT(refusal("{kubernetes: {service: x}, dns: {name: x, port: 1}}"), HasSubstr("one source"));
+  EXPECT_THAT(refusal("{kubernetes: {service: x}, url: 'http://h:1'}"), HasSubstr("url"));
+}
+
 TEST(ReadGateway, RefusesWorkersBehindDnsNamesThatCannotBe) {
   const auto refusal = [](const std::string& group) {
     return message(read_gateway(parsed("workers:\n- " + group + "\n")));

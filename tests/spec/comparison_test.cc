@@ -69,6 +69,29 @@ TEST(ComparisonSpecTest, ATargetNeedsNoDeploymentAndItsUsualProofIsANonce) {
   EXPECT_EQ(sweep.arms[1].command, "make b");
 }
 
+TEST(ComparisonSpecTest, AGraphOfDynamoSwitchesModes) {
+  const SweepSpec sweep =
+      read("modes: [round_robin, kv]",
+           "target: {url: 'http://h:1', model: m, dynamo: {name: g, namespace: llm, force: true, ready_timeout: 9 min,"
+           " graph: {backend: vllm, image: 'a/b:1', model_path: /m, models_claim: models}}}");
+  ASSERT_TRUE(sweep.target.dynamo);
+  EXPECT_EQ(*sweep.target.dynamo,
+            (DynamoTargetSpec{
+                .name = "g",
+                .name_space = "llm",
+                .force = true,
+                .ready_timeout = std::chrono::minutes(9),
+                .graph = DynamoGraphSpec{
+                    .backend = DynamoBackend::kVllm, .image = "a/b:1", .model_path = "/m", .models_claim = "models"}}));
+  const auto refusal = [](const std::string& dynamo, const std::string& more = "") {
+    return refused("modes: [kv]", "target: {url: 'http://h:1', model: m, dynamo: {" + dynamo + "}" + more + "}");
+  };
+  EXPECT_THAT(refusal("namespace: llm"), HasSubstr("name"));
+  EXPECT_THAT(refusal("name: g, graph: {backend: vllm, image: a}"), HasSubstr("model_path"));
+  EXPECT_THAT(refusal("name: g, graph: {backend: sglang, image: a, model_path: b}"), HasSubstr("trtllm or vllm"));
+  EXPECT_THAT(refusal("name: g", ", admin: 'http://h:2'"), HasSubstr("in one place"));
+}
+
 TEST(ComparisonSpecTest, WhatCannotBeIsRefusedWithItsReason) {
   EXPECT_THAT(refused("modes: [kv]\narms: [{name: a, mode: kv}]"), HasSubstr("modes or arms, not both"));
   EXPECT_THAT(refused("arms: [{name: a, mode: kv}, {name: a, mode: kv}]"), HasSubstr("arm a occurs twice"));

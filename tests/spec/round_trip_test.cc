@@ -223,6 +223,21 @@ class RoundTripTest : public testing::Test {
       if (number(0, 1) == 1) group.dns_server = "10.0.0.1:53";
       group.interval = duration(100'000'000);
       group.https = number(0, 1) == 1;
+      if (number(0, 2) == 0) {
+        const std::uint16_t port = number(0, 1) == 1 ? std::uint16_t{8'000} : std::uint16_t{0};
+        const bool follows_pods = number(0, 1) == 1;
+        group = {.name = group.name,
+                 .kubernetes = KubernetesSourceSpec{.service = "vllm",
+                                                    .name_space = number(0, 1) == 1 ? "llm" : "",
+                                                    .port_name = port == 0 && number(0, 1) == 1 ? "http" : "",
+                                                    .pods = follows_pods ? "app in (a, b)" : "",
+                                                    .role = follows_pods && number(0, 1) == 1 ? "decode" : "",
+                                                    .kubeconfig = number(0, 1) == 1 ? "/kube/config" : ""},
+                 .dns_name = "",
+                 .dns_server = "",
+                 .port = port,
+                 .https = group.https};
+      }
       if (group.https && number(0, 1) == 1) group.tls.ca = "/tls/ca.pem";
       if (number(0, 1) == 1) group.kv_events_port = number<std::uint16_t>(1, 65'535);
       if (group.kv_events_port != 0) group.kv_replay_port = number<std::uint16_t>(0, 65'535);
@@ -374,6 +389,20 @@ TEST_F(RoundTripTest, Sweep) {
     }
     if (number(0, 1) == 1) {
       spec.target = {.url = "http://h:1", .admin = "http://h:2", .model = "m", .settle = duration(0), .block_size = 64};
+      if (number(0, 1) == 1) {
+        spec.target.admin.clear();
+        spec.target.dynamo = DynamoTargetSpec{.name = "graph",
+                                              .name_space = number(0, 1) == 1 ? "llm" : "",
+                                              .kubeconfig = number(0, 1) == 1 ? "/kube/config" : "",
+                                              .force = number(0, 1) == 1,
+                                              .ready_timeout = duration(1'000'000'000),
+                                              .warm_up_requests = number(0, 9)};
+        if (number(0, 1) == 1)
+          spec.target.dynamo->graph = DynamoGraphSpec{.backend = DynamoBackend::kVllm,
+                                                      .image = "registry/vllm-runtime:1",
+                                                      .model_path = "/models/m",
+                                                      .drafter_path = number(0, 1) == 1 ? "/models/d" : ""};
+      }
       spec.target.workers = {{.name = "w", .url = "http://h:3"},
                              {.name = "v", .url = "http://h:4", .admin = "http://h:5"}};
       if (spec.comparison.caches == CacheProof::kRestart) spec.comparison.caches = CacheProof::kNone;

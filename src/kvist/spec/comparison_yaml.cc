@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kvist/spec/dynamo_target_yaml.h"
 #include "kvist/spec/exposure_yaml.h"
 #include "kvist/spec/fields.h"
 
@@ -121,6 +122,11 @@ Result<TargetSpec> read_target(const YamlNode& node, const std::string& base_dir
   KVIST_TRY_VOID(read_client_tls(node, "tls", base_directory, target.tls));
   KVIST_TRY_VOID(read_field(node, "settle", target.settle, Duration(0)));
   KVIST_TRY_VOID(read_field(node, "block_size", target.block_size, 1, 1'024));
+  if (const auto dynamo = node.get("dynamo")) {
+    KVIST_TRY(target.dynamo, read_dynamo_target(*dynamo, base_directory));
+    if (!target.admin.empty())
+      return std::unexpected(node.error("dynamo and admin: a mode is set in one place, by the gateway or by Dynamo"));
+  }
   if (const auto workers = node.get("workers")) {
     KVIST_TRY(const auto elements, workers->elements());
     for (const YamlNode& element : elements) {
@@ -143,6 +149,7 @@ void write_target(YamlWriter& out, const TargetSpec& target) {
   if (!target.admin_api_key_file.empty()) out.field("admin_api_key_file", target.admin_api_key_file);
   write_client_tls(out, "tls", target.tls);
   out.field("settle", target.settle).field("block_size", target.block_size);
+  if (target.dynamo) write_dynamo_target(out, *target.dynamo);
   if (!target.workers.empty()) {
     out.begin_list("workers");
     for (const TargetWorkerSpec& worker : target.workers) {

@@ -243,8 +243,10 @@ Result<void> check_arms(const YamlNode& sweep, const SweepSpec& spec) {
     if (!spec.target.is_given()) {
       if (!arm.url.empty() || !arm.command.empty()) return refuse("url and command are for a running target");
       if (!arm.mode) return refuse("it needs a mode");
-    } else if (arm.mode && spec.target.admin.empty() && arm.command.empty()) {
-      return refuse("its mode cannot be switched: target.admin names no gateway, and the arm no command");
+    } else if (arm.mode && spec.target.admin.empty() && !spec.target.dynamo && arm.command.empty()) {
+      return refuse(
+          "its mode cannot be switched: target.admin names no gateway, target.dynamo no graph, and the arm "
+          "no command");
     }
   }
   return {};

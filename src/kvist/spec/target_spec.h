@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "kvist/base/time.h"
+#include "kvist/spec/dynamo_target_spec.h"
 #include "kvist/spec/exposure_spec.h"
 
 namespace kvist::spec {
@@ -31,6 +33,7 @@ struct TargetSpec {
   std::vector<TargetWorkerSpec> workers = {};
   Duration settle = std::chrono::seconds(1);  ///< after a command, and as the proof of idleness where nothing tells it
   std::uint32_t block_size = 16;              ///< tokens that its caches reuse at once, for the bound of reuse
+  std::optional<DynamoTargetSpec> dynamo = {};  ///< whose routing mode the sweep sets
 
   [[nodiscard]] bool is_given() const { return !url.empty(); }
   bool operator==(const TargetSpec&) const = default;
