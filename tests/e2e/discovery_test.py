@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 
 from black_hole_test import chat, metric, status
+from conversations import Users
 from deployment import BINARY, Process, eventually, get_json, run
 from kubernetes_api import ApiServer, slice_of
 from migration_test import timed
@@ -124,6 +125,29 @@ def a_version_that_is_too_old_leads_to_a_list():
         assert metric(f.gateway, "kvist_gateway_discovery_lists_total") == 2
 
 
+def clients_do_not_notice():
+    """Pods come, become unready, end, and the API server is gone for a while, all under load."""
+    with fleet(4) as f:
+        f.say({"pod-0": READY, "pod-1": READY})
+        eventually(lambda: f.is_served_by("pod-0", "pod-1"), "the first two")
+        users = Users(f.gateway.ports["http"], 8, max_tokens=40)
+        for conditions in ({"pod-0": READY, "pod-1": READY, "pod-2": READY, "pod-3": READY}, {"pod-0": ENDS, "pod-1": UNREADY, "pod-2": READY, "pod-3": READY},
+                           {"pod-1": READY, "pod-2": READY, "pod-3": READY}):
+            f.say(conditions)
+            ready = [pod for pod, of in conditions.items() if of is READY]
+            eventually(lambda: f.is_served_by(*ready), f"{ready} serve")
+            before = len(users.turns)
+            eventually(lambda: {turn.worker for turn in users.turns[before:]} == set(ready), f"{ready} are asked")
+        f.api.close()
+        eventually(lambda: f.discovery()["state"] == "stale", "the API server is gone")
+        f.api.forget_history()
+        f.api.open()
+        eventually(lambda: f.discovery()["state"] == "synced", "it is back")
+        turns = users.stop()
+        failed = [turn for turn in turns if not turn.succeeded]
+        assert not failed, (len(turns), failed[:3])
+
+
 def the_token_is_read_again():
     with fleet(1) as f:
         f.api.token = "first"
@@ -166,5 +190,5 @@ def doctor_asks_the_api_server():
 
 
 if __name__ == "__main__":
-    run([endpoints_come_and_go, an_api_server_that_is_gone_changes_nothing, a_version_that_is_too_old_leads_to_a_list, the_token_is_read_again,
+    run([endpoints_come_and_go, an_api_server_that_is_gone_changes_nothing, a_version_that_is_too_old_leads_to_a_list, clients_do_not_notice, the_token_is_read_again,
          pods_say_their_model_and_role, doctor_asks_the_api_server])
