@@ -179,6 +179,33 @@ def runs_are_merged_and_measurements_left_out_without_measuring_again():
         assert wrong.returncode != 0 and "no such measurement" in wrong.stderr
 
 
+def manifests_are_printed_and_nothing_is_done():
+    """Of the published experiment: one document for each mode, with the workers of its deployment."""
+    root = pathlib.Path(__file__).resolve().parents[2]
+    described = root / "examples" / "experiments" / "trtllm-4x2h100-none-vs-kv-plan" / "deployment.yaml"
+    dynamo = ("  dynamo:\n    name: llama-70b\n    namespace: llm\n"
+              "    graph: {backend: trtllm, image: 'registry/trtllm:1', model_path: /models/llama}\n")
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "sweep.yaml"
+        write = lambda target, arms: path.write_text(f"deployment: {described}\n" + SWEEP.format(
+            url="http://127.0.0.1:9", target=target, arms=arms, comparison="{order: as_listed}", repetitions=1))
+        dry_run = lambda: subprocess.run([BINARY, "sweep", "-f", path, "--dry-run"], capture_output=True, text=True, timeout=60)
+        write(dynamo, "modes: [round_robin, kv]")
+        done = dry_run()
+        assert done.returncode == 0, done.stderr
+        documents = [json.loads(part.split("\n", 1)[1]) for part in done.stdout.split("---\n")]
+        assert [document["metadata"] for document in documents] == 2 * [{"name": "llama-70b", "namespace": "llm"}], documents
+        container = lambda document, component: document["spec"]["components"][component]["podTemplate"]["spec"]["containers"][0]
+        assert [container(document, 0)["env"][0]["value"] for document in documents] == ["round-robin", "kv"], documents
+        arguments = container(documents[0], 1)["args"]
+        assert documents[0]["spec"]["components"][1]["replicas"] == 4, documents[0]
+        assert arguments[arguments.index("--max-num-tokens") + 1] == "16384", arguments
+        write("", "arms: [{name: a}]")
+        done = dry_run()
+        assert done.returncode == 1 and "target.dynamo" in done.stderr, (done.stdout, done.stderr)
+
+
 run([a_deployment_that_runs_is_switched_by_its_gateway, two_endpoints_are_two_arms_and_what_they_do_not_tell_is_unknown,
      an_arm_is_made_by_its_command, a_command_that_fails_ends_the_sweep_and_says_so, a_warm_cache_in_one_arm_is_refused,
-     load_that_leaks_into_one_arm_is_refused, runs_are_merged_and_measurements_left_out_without_measuring_again])
+     load_that_leaks_into_one_arm_is_refused, runs_are_merged_and_measurements_left_out_without_measuring_again,
+     manifests_are_printed_and_nothing_is_done])

@@ -171,14 +171,15 @@ struct DashboardCommandArguments {
 [[nodiscard]] Result<void> run_dashboard(const DashboardCommandArguments& arguments);
 
 struct SweepArguments {
-  std::string file;    ///< empty: `resume` is given
-  std::string output;  ///< empty: the file's
-  std::string resume;  ///< folder of an interrupted sweep
+  std::string file;      ///< empty: `resume` is given
+  std::string output;    ///< empty: the file's
+  std::string resume;    ///< folder of an interrupted sweep
+  bool dry_run = false;  ///< prints the manifests that it would apply, and does nothing
   DashboardArguments dashboard;
   std::string host = "127.0.0.1";  ///< of the dashboard
   std::uint16_t port = 0;
 };
-/// `kvist sweep -f FILE [--output DIR]`, `kvist sweep --resume DIR`; and the dashboard while it runs.
+/// `kvist sweep -f FILE [--output DIR] [--dry-run]`, `kvist sweep --resume DIR`; and the dashboard while it runs.
 [[nodiscard]] Result<void> run_sweep(const SweepArguments& arguments);
 
 struct SimulateArguments {

@@ -198,6 +198,8 @@ class CommandLine {
     CLI::Option* output =
         command->add_option("--output", sweep_.output, "folder for results, instead of the file's output_directory");
     const CLI::Option* resume = add_resume(*command, sweep_.resume, *file, {output});
+    command->add_flag("--dry-run", sweep_.dry_run, "print the manifests that target.dynamo would apply, and do nothing")
+        ->excludes("--resume");
     command->add_option("--host", sweep_.host, "address of the dashboard");
     command->add_option("--port", sweep_.port, "port of the dashboard; 0: any");
     add_dashboard_options(command, sweep_.dashboard);

@@ -1,5 +1,7 @@
 // kvist sweep: measures, then prints the path of the report.
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "kvist/cli/calibration_file.h"
 #include "kvist/cli/commands.h"
@@ -8,15 +10,38 @@
 #include "kvist/cli/print.h"
 #include "kvist/cli/sweep_dashboard.h"
 #include "kvist/cli/termination.h"
+#include "kvist/deploy/dynamo_graph.h"
 #include "kvist/spec/files.h"
 #include "kvist/sweep/run_progress.h"
 #include "kvist/sweep/sweep_runner.h"
 #include "kvist/telemetry/log.h"
 
 namespace kvist::cli {
+namespace {
+
+/// What would be applied to the cluster, one document for each arm, in the order of the sweep.
+Result<void> print_manifests(const spec::SweepSpec& sweep) {
+  const auto& dynamo = sweep.target.dynamo;
+  if (!dynamo)
+    return fail(ErrorCode::kInvalidArgument, "--dry-run: the sweep applies no manifests: it has no target.dynamo");
+  const std::string name_space = dynamo->name_space.empty() ? "default" : dynamo->name_space;
+  bool first = true;
+  for (const spec::ArmSpec& arm : spec::arms_of(sweep)) {
+    if (!arm.mode) continue;
+    KVIST_TRY(const std::string manifest, deploy::dynamo_manifest(*dynamo, sweep.deployment, name_space, *arm.mode, 2));
+    if (!std::exchange(first, false)) print_line("---");
+    print_line("# arm " + arm.arm.name());
+    print_line(manifest);
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<void> run_sweep(const SweepArguments& arguments) {
   KVIST_TRY(spec::SweepSpec spec,
             arguments.resume.empty() ? spec::load_sweep(arguments.file) : sweep::interrupted_sweep(arguments.resume));
+  if (arguments.dry_run) return print_manifests(spec);
   if (!arguments.output.empty()) spec.output_directory = arguments.output;
   // The progress lines have the same information as the load generator's log.
   telemetry::start_logging(telemetry::LogLevel::kWarning, "sweep");
