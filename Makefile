@@ -16,13 +16,14 @@ ONLY ?=
 SECONDS_EACH ?= 60
 TARGETS ?=
 
-.PHONY: help build laboratory demo demo-cpu test peers faults test-aarch64 bench bench-loadgen experiments routing routing-traces routing-learning format lint asan tsan fuzz clean
+.PHONY: help build laboratory demo demo-cpu test peers cluster-test faults test-aarch64 bench bench-loadgen experiments routing routing-traces routing-learning format lint asan tsan fuzz clean
 
 help:
 	@echo "make demo         install what is missing, build, run the demo sweep, print the table"
 	@echo "make demo-cpu     the same with two workers that compute a small random model"
 	@echo "make test         install what is missing, build, run every test"
 	@echo "make peers        the same against real vLLM, Dynamo, routers and load generators; writes docs/results/peers.md"
+	@echo "make cluster-test against a real Kubernetes API server (needs Go); writes a page of results; ONLY=NAME: one test"
 	@echo "make faults       workers, events, gateway and clients that fail, in real processes; writes docs/results/reliability.md; ONLY=NAME: one"
 	@echo "make test-aarch64 the CPU engine's tests for 64-bit ARM, in QEMU"
 	@echo "make bench        run the benchmarks and print one table; hold the simulator against the live system"
@@ -59,13 +60,18 @@ test:
 	@scripts/install-test-peers
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS)
-	@ctest --preset release -LE '^peers$$' -j $(JOBS)
+	@ctest --preset release -LE '^(peers|cluster)$$' -j $(JOBS)
 
 peers: build
 	@scripts/install-dependencies --tests
 	@cmake --build --preset release -j $(JOBS) --target paced_server
 	@scripts/install-peers $(PEER)
 	@scripts/run-peers $(RELEASE) $(PEER)
+
+cluster-test: build
+	@scripts/install-dependencies --tests
+	@scripts/install-cluster-test
+	@scripts/run-cluster-test $(RELEASE) $(ONLY)
 
 faults: build
 	@scripts/install-dependencies --tests
@@ -79,7 +85,7 @@ asan tsan:
 	@scripts/install-test-peers
 	@cmake --preset $@ >/dev/null
 	@cmake --build --preset $@ -j $(JOBS)
-	@ctest --preset $@ -LE '^peers$$' -j $(JOBS)
+	@ctest --preset $@ -LE '^(peers|cluster)$$' -j $(JOBS)
 
 bench: build
 	@cmake --build --preset release -j $(JOBS) --target benchmarks
