@@ -161,6 +161,17 @@ TEST(InformerTest, TakesASilentWatchToBeBroken) {
   EXPECT_FALSE(informer.protocol().has_call());
 }
 
+TEST(InformerTest, TakesAWatchWithoutAnAnswerToBeBroken) {
+  Slices informer = watched();
+  informer.on_watch_end(at(seconds(300)));
+  EXPECT_EQ(informer.poll(at(seconds(300))).kind, Kind::kWatch);
+  EXPECT_FALSE(informer.protocol().stale_since());
+  EXPECT_EQ(informer.protocol().next_wakeup(), at(seconds(300) + ListWatch::kMostOpening));
+  EXPECT_EQ(informer.poll(at(seconds(300) + ListWatch::kMostOpening)).kind, Kind::kNone);
+  EXPECT_EQ(informer.protocol().stale_since(), at(seconds(300) + ListWatch::kMostOpening));
+  EXPECT_FALSE(informer.protocol().has_call());
+}
+
 TEST(InformerTest, DoesNotAskWithoutAPauseAServerThatEndsEachWatch) {
   Slices informer = watched();
   TimePoint now = at({});

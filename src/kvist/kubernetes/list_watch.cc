@@ -7,12 +7,15 @@ namespace kvist::kubernetes {
 ListWatch::Action ListWatch::poll(TimePoint now) {
   if (state_ == State::kWatching && now - last_news_ >= kMostSilence)
     on_failed({.kind = ApiErrorKind::kUnreachable, .message = "the watch is silent: not even a bookmark came"}, now);
+  if (state_ == State::kOpening && now - asked_ >= kMostOpening)
+    on_failed({.kind = ApiErrorKind::kUnreachable, .message = "the watch is not answered"}, now);
   if (state_ != State::kIdle || now < not_before_) return {};
   if (version_.empty()) {
     state_ = State::kListing;
     return {.kind = Action::Kind::kList, .continue_token = continue_token_};
   }
   state_ = State::kOpening;
+  asked_ = now;
   return {.kind = Action::Kind::kWatch, .resource_version = version_};
 }
 
@@ -22,8 +25,9 @@ std::optional<TimePoint> ListWatch::next_wakeup() const {
       return not_before_;
     case State::kWatching:
       return last_news_ + kMostSilence;
-    case State::kListing:
     case State::kOpening:
+      return asked_ + kMostOpening;
+    case State::kListing:
       return std::nullopt;
   }
   return std::nullopt;

@@ -26,6 +26,8 @@ class ListWatch {
   static constexpr Duration kMostDelay = std::chrono::seconds(2);
   /// Bookmarks come about once a minute. A watch that is silent for longer is taken to be broken.
   static constexpr Duration kMostSilence = std::chrono::seconds(150);
+  /// A watch's answer begins at once, whether or not there is anything to tell.
+  static constexpr Duration kMostOpening = std::chrono::seconds(15);
 
   /// `seed` decides only how delays are varied.
   explicit ListWatch(std::uint64_t seed) : random_(seed | 1) {}
@@ -78,6 +80,7 @@ class ListWatch {
   std::string version_;         // to watch from; empty: a list is needed
   std::string continue_token_;  // of a list's next page
   TimePoint not_before_ = {};
+  TimePoint asked_ = {};      // when the watch that is not answered yet was asked for
   TimePoint last_news_ = {};  // of the open watch
   TimePoint opened_ = {};
   Duration delay_ = {};
