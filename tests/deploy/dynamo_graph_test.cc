@@ -11,7 +11,7 @@
 #include "kvist/deploy/dynamo_graph.h"
 #include "kvist/spec/files.h"
 
-namespace kvist::deploy {
+namespace kvist::deploy::dynamo_graph_test {
 namespace {
 
 using testing::HasSubstr;
@@ -91,4 +91,4 @@ TEST(GraphReadinessTest, IsOfTheChangeThatWasMade) {
 }
 
 }  // namespace
-}  // namespace kvist::deploy
+}  // namespace kvist::deploy::dynamo_graph_test

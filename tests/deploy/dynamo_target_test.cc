@@ -17,7 +17,7 @@
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_server.h"
 
-namespace kvist::deploy {
+namespace kvist::deploy::dynamo_target_test {
 namespace {
 
 using testing::ElementsAre;
@@ -194,4 +194,4 @@ TEST_F(DynamoTargetTest, RefusesAModeOfWhichDynamoKnowsNothing) {
 }
 
 }  // namespace
-}  // namespace kvist::deploy
+}  // namespace kvist::deploy::dynamo_target_test

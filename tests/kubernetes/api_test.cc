@@ -11,7 +11,7 @@
 #include "kvist/kubernetes/api_request.h"
 #include "kvist/kubernetes/line_splitter.h"
 
-namespace kvist::kubernetes {
+namespace kvist::kubernetes::api_test {
 namespace {
 
 using testing::ElementsAre;
@@ -113,4 +113,4 @@ TEST(LineSplitterTest, RefusesALineWithoutAnEnd) {
 }
 
 }  // namespace
-}  // namespace kvist::kubernetes
+}  // namespace kvist::kubernetes::api_test

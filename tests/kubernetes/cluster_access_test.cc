@@ -9,7 +9,7 @@
 
 #include "kvist/kubernetes/cluster_access.h"
 
-namespace kvist::kubernetes {
+namespace kvist::kubernetes::cluster_access_test {
 namespace {
 
 using testing::HasSubstr;
@@ -88,4 +88,4 @@ TEST(FromBase64, IsStrict) {
 }
 
 }  // namespace
-}  // namespace kvist::kubernetes
+}  // namespace kvist::kubernetes::cluster_access_test

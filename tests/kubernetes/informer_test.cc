@@ -13,7 +13,7 @@
 #include "kvist/kubernetes/informer.h"
 #include "kvist/kubernetes/worker_mapping.h"
 
-namespace kvist::kubernetes {
+namespace kvist::kubernetes::informer_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -313,4 +313,4 @@ TEST(InformerPropertyTest, AnyHistoryEndsInTheFleetOfAFreshList) {
 }
 
 }  // namespace
-}  // namespace kvist::kubernetes
+}  // namespace kvist::kubernetes::informer_test

@@ -8,7 +8,7 @@
 #include "kubernetes/objects_sample.h"
 #include "kvist/kubernetes/worker_mapping.h"
 
-namespace kvist::kubernetes {
+namespace kvist::kubernetes::worker_mapping_test {
 namespace {
 
 using testing::ElementsAre;
@@ -115,4 +115,4 @@ TEST(ReadEndpointSlice, RefusesWhatCouldNotBeReached) {
 }
 
 }  // namespace
-}  // namespace kvist::kubernetes
+}  // namespace kvist::kubernetes::worker_mapping_test
