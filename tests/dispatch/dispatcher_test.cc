@@ -59,6 +59,53 @@ TEST_F(DispatcherTest, ADecisionIsToldOfHowItsRequestEndedInTheWordOfTheMetrics)
   EXPECT_EQ(router_.log().newest(0).after.failure, "");
 }
 
+TEST_F(DispatcherTest, ACarriedRequestIsNeverGivenToAnotherWorkerFromHere) {
+  auto ticket = dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr, .carried = true}, now_);
+  ASSERT_TRUE(ticket);
+  EXPECT_FALSE(dispatcher_.leave(ticket->handle, AttemptFailure::kSilent, now_));
+  EXPECT_FALSE(dispatcher_.on_attempt_failed(ticket->handle, AttemptFailure::kTransport, "refused", now_));
+  dispatcher_.finish(ticket->handle, Outcome::kUpstreamFailed, now_);
+  expect_no_load();
+}
+
+TEST_F(DispatcherTest, TheProxyThatCarriesARequestSaysWhoServedIt) {
+  const auto ticket =
+      dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr, .carried = true, .fallbacks = 2}, now_);
+  ASSERT_TRUE(ticket);
+  ASSERT_EQ(ticket->decision.fallbacks.size(), 2U);
+  const WorkerId other = ticket->decision.fallbacks[0];
+  EXPECT_NE(other, ticket->decision.worker);
+  fleet_.on_failure(other, "in doubt", now_);  // the proxy has decided, whatever is known of the worker
+  const auto moved = dispatcher_.on_served_by(ticket->handle, other, "not reached", now_);
+  ASSERT_TRUE(moved);
+  EXPECT_EQ(moved->worker, other);
+  EXPECT_EQ(router_.loads().load(other).requests, 1U);
+  EXPECT_EQ(router_.loads().load(ticket->decision.worker), routing::WorkerLoad{});
+  EXPECT_EQ(router_.log().newest(1).after.state, routing::AttemptState::kFailed);
+  dispatcher_.finish(ticket->handle, Outcome::kCompleted, now_);
+  EXPECT_EQ(outcomes(other, Outcome::kCompleted), 1U);
+  expect_no_load();
+}
+
+TEST_F(DispatcherTest, WorkersThatAreExcludedFromTheStartAreNotChosenNorNamed) {
+  for (int i = 0; i < 4; ++i) {
+    const auto ticket = dispatcher_.start({.prompt_tokens = 10,
+                                           .blocks = nullptr,
+                                           .repeatable = i % 2 == 0,
+                                           .excluded = {WorkerId(0), WorkerId(2)},
+                                           .fallbacks = 2},
+                                          now_);
+    ASSERT_TRUE(ticket);
+    EXPECT_EQ(ticket->decision.worker, WorkerId(1));
+    EXPECT_TRUE(ticket->decision.fallbacks.empty());
+    dispatcher_.finish(ticket->handle, Outcome::kCompleted, now_);
+  }
+  const auto none = dispatcher_.start(
+      {.prompt_tokens = 10, .blocks = nullptr, .excluded = {WorkerId(0), WorkerId(1), WorkerId(2)}}, now_);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::kUnavailable);
+}
+
 TEST_F(DispatcherTest, AdmitsNoMoreThanTheBound) {
   std::vector<Ticket> tickets;
   for (int i = 0; i < 4; ++i) tickets.push_back(start());

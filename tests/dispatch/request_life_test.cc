@@ -37,6 +37,22 @@ TEST(RequestLife, ACompleteAnswerIsPassedOn) {
   EXPECT_TRUE(life.is_over());
 }
 
+TEST(RequestLife, WhoServedItIsTheWorkerOfTheAnswer) {
+  RequestLife life = begun_life();
+  EXPECT_EQ(life.on_served_by(WorkerId(0)).report, LifeReport::kNothing) << "the one that was chosen";
+  const LifeActions moved = life.on_served_by(WorkerId(2));
+  EXPECT_EQ(moved.report, LifeReport::kServedBy);
+  EXPECT_EQ(moved.served_by, WorkerId(2));
+  EXPECT_EQ(moved.doubt, WorkerId(0));
+  RequestLife unknown = life;
+  EXPECT_EQ(life.on_rerouted(to(2)).attempt->worker, WorkerId(2));
+  EXPECT_EQ(life.on_status(200).answer, LifeAnswer::kPassOn);
+  EXPECT_EQ(life.decision().worker, WorkerId(2));
+  // A worker that is gone: the answer is taken all the same.
+  EXPECT_FALSE(unknown.on_rerouted(std::nullopt).over);
+  EXPECT_EQ(unknown.on_status(200).answer, LifeAnswer::kPassOn);
+}
+
 /// Statuses, their report while another worker may be tried, and the outcome if none is left.
 struct StatusCase {
   int status;

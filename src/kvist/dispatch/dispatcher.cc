@@ -73,10 +73,12 @@ Started Dispatcher::start(const RequestProfile& profile, TimePoint now) {
                    .reads_cache = profile.reads_cache,
                    .session = profile.session,
                    .adapter = profile.adapter,
-                   .excluded = {}};
+                   .excluded = profile.excluded,
+                   .fallbacks = profile.fallbacks};
   request.prompt_tokens = profile.prompt_tokens;
   request.streams = profile.streams;
   request.generates = profile.generates;
+  request.carried = profile.carried;
   std::optional<WaitAdmission::Check> check;
   if (options_.admission && !profile.admission.exempt) check = admission_.check(profile.admission, now);
   const auto decision = route(profile, request.query, now, check ? &*check : nullptr);
@@ -105,8 +107,8 @@ Result<routing::Decision> Dispatcher::route(const RequestProfile& profile, routi
     for (std::uint32_t i = 0; i < fleet_->size(); ++i)
       if (fleet_->worker(WorkerId(i)).ejection == Ejection::kTrial) query.excluded.emplace_back(i);
     auto decision = router_->route(query, fleet_->views(), now, check);
-    if (decision || query.excluded.empty()) return decision;
-    query.excluded.clear();
+    if (decision || query.excluded.size() == profile.excluded.size()) return decision;
+    query.excluded = profile.excluded;
   }
   return router_->route(query, fleet_->views(), now, check);
 }
@@ -138,6 +140,28 @@ std::optional<routing::Decision> Dispatcher::on_attempt_failed(DispatchHandle ha
   router_->on_finished(live.attempt, false, now);
   if (failure == AttemptFailure::kTimedOut) return std::nullopt;
   return retry(handle, free, now);
+}
+
+std::optional<routing::Decision> Dispatcher::on_served_by(DispatchHandle handle, WorkerId worker,
+                                                          std::string_view problem, TimePoint now) {
+  DispatchedRequest& live = this->live(handle);
+  // For the router it is the only one, and one that can be used: the proxy has decided.
+  const auto views = fleet_->views();
+  std::vector<routing::WorkerView> fleet(views.begin(), views.end());
+  if (worker.value() >= fleet.size() || fleet[worker.value()].vacant) return std::nullopt;
+  for (routing::WorkerView& view : fleet) view.available = false;
+  fleet[worker.value()].available = true;
+  fleet[worker.value()].group = 0;
+  live.query.excluded.clear();
+  live.query.adapter.clear();
+  judge_attempt(live, AttemptFailure::kTransport, problem, now);
+  take_back(live, now);
+  router_->on_failed(live.attempt, fmt::format("{}: {}", to_string(AttemptFailure::kTransport), problem));
+  router_->on_finished(live.attempt, false, now);
+  auto decision = router_->route(live.query, fleet, now);
+  KVIST_CHECK(decision.has_value(), "the router takes the only worker that can be used");
+  give(live, *decision, now);
+  return std::move(*decision);
 }
 
 void Dispatcher::judge_attempt(DispatchedRequest& live, AttemptFailure failure, std::string_view problem,
@@ -203,7 +227,7 @@ bool Dispatcher::is_free(const DispatchedRequest& live, AttemptFailure failure) 
 
 std::optional<routing::Decision> Dispatcher::retry(DispatchHandle handle, bool free, TimePoint now) {
   DispatchedRequest& live = this->live(handle);
-  if (options_.max_retries == 0 || (!free && live.retries >= options_.max_retries)) return std::nullopt;
+  if (live.carried || options_.max_retries == 0 || (!free && live.retries >= options_.max_retries)) return std::nullopt;
   live.query.excluded.push_back(live.worker);
   end_ejections(now);
   auto decision = router_->route(live.query, fleet_->views(), now);
@@ -423,6 +447,7 @@ bool Dispatcher::can_go_elsewhere(const DispatchedRequest& live) const {
 std::optional<routing::Decision> Dispatcher::leave(DispatchHandle handle, AttemptFailure failure, TimePoint now,
                                                    std::uint32_t resumed_tokens) {
   const DispatchedRequest& live = this->live(handle);
+  if (live.carried) return std::nullopt;
   const bool elsewhere = can_go_elsewhere(live);
   const bool free = is_free(live, failure);
   if (!free && !budget_.has_one(now)) {

@@ -37,6 +37,11 @@ struct RequestProfile {
   bool streams = false;       ///< its tokens arrive one by one, so that a stall can be noticed
   bool generates = true;      ///< the worker has to compute something for it
   bool repeatable = true;     ///< it may be tried on a worker that is in doubt, and then elsewhere
+  /// A proxy that asked for a worker carries the request, and tries others by itself: it is never given to another one
+  /// from here.
+  bool carried = false;
+  std::vector<WorkerId> excluded = {};  ///< workers that it must not go to
+  std::size_t fallbacks = 0;            ///< how many further workers the decision is to name
   AdmissionProfile admission = {};
 };
 
@@ -61,6 +66,7 @@ struct DispatchedRequest {
   bool at_worker = false;  ///< an attempt is under way
   bool paused = false;     ///< its answer is not read at the moment
   bool tries_out = false;  ///< the attempt decides whether its ejected worker comes back
+  bool carried = false;    ///< RequestProfile::carried
   SilenceWatch::Wait wait = {};
   std::vector<Dispute> disputes = {};
   Tenant tenant = {};
@@ -151,6 +157,10 @@ class Dispatcher {
   [[nodiscard]] std::optional<routing::Decision> on_attempt_failed(DispatchHandle handle, AttemptFailure failure,
                                                                    std::string_view problem, TimePoint now,
                                                                    std::uint32_t resumed_tokens = 0);
+  /// The proxy that carries the request could not give it to the worker of the decision, and gave it to this one, whatever
+  /// its health. Returns the decision for it; nothing if its place is vacant: then nothing has changed.
+  [[nodiscard]] std::optional<routing::Decision> on_served_by(DispatchHandle handle, WorkerId worker,
+                                                              std::string_view problem, TimePoint now);
   /// The client is slow, so that the answer is not read for a while: its silence says nothing about the worker.
   void on_paused(DispatchHandle handle);
   void on_resumed(DispatchHandle handle, TimePoint now);

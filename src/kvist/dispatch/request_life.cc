@@ -72,6 +72,19 @@ LifeActions RequestLife::on_rerouted(const std::optional<routing::Decision>& dec
   return actions;
 }
 
+LifeActions RequestLife::on_served_by(WorkerId worker) {
+  if (phase_ != Phase::kWaiting || worker == decision_.worker) return {};
+  // If there is no such worker, the answer is taken as one of the first.
+  left_ = std::exchange(phase_, Phase::kAsking);
+  failure_ = AttemptFailure::kSilent;
+  LifeActions actions;
+  actions.report = LifeReport::kServedBy;
+  actions.served_by = worker;
+  actions.problem = "the proxy had to give the request to another worker";
+  actions.doubt = decision_.worker;
+  return actions;
+}
+
 LifeActions RequestLife::on_status(int status) {
   if (phase_ != Phase::kWaiting) return {};
   status_ = status;
@@ -267,6 +280,8 @@ std::optional<routing::Decision> next_worker(const LifeActions& actions, Dispatc
       break;
     case LifeReport::kAttemptFailed:
       return dispatcher.on_attempt_failed(request, actions.failure, actions.problem, now, actions.resumed_tokens);
+    case LifeReport::kServedBy:
+      return dispatcher.on_served_by(request, actions.served_by.value(), actions.problem, now);
     case LifeReport::kLeave:
       return dispatcher.leave(request, actions.failure, now, actions.resumed_tokens);
   }

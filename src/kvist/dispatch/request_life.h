@@ -23,6 +23,7 @@ enum class LifeReport : std::uint8_t {
   kLeave,          ///< leave(); likewise
   kStreamBroken,   ///< on_stream_broken()
   kStreamError,    ///< on_stream_error()
+  kServedBy,       ///< on_served_by(); its result goes to RequestLife::on_rerouted()
 };
 
 /// What the client is sent.
@@ -39,6 +40,7 @@ struct LifeActions {
   LifeReport report = LifeReport::kNothing;
   AttemptFailure failure = AttemptFailure::kTransport;  ///< of kAttemptFailed and kLeave
   std::uint32_t resumed_tokens = 0;                     ///< likewise: of the answer, that the client has
+  std::optional<WorkerId> served_by = {};               ///< of kServedBy
   std::string problem = {};                             ///< of the report, for the log and the worker's last problem
   bool abandon = false;                                 ///< abort the call to the worker
   std::optional<WorkerId> doubt = {};                   ///< check this worker's health at once
@@ -49,7 +51,9 @@ struct LifeActions {
   std::optional<Outcome> over = {};  ///< the request has ended: call Dispatcher::finish()
 
   /// Whether the report asks for another worker. Then RequestLife::on_rerouted() has to be called next.
-  [[nodiscard]] bool asks() const { return report == LifeReport::kAttemptFailed || report == LifeReport::kLeave; }
+  [[nodiscard]] bool asks() const {
+    return report == LifeReport::kAttemptFailed || report == LifeReport::kLeave || report == LifeReport::kServedBy;
+  }
 };
 
 /// A state machine from the first decision to the end of a request: attempts, retries, time-outs, what a failure leads
@@ -77,6 +81,9 @@ class RequestLife {
   /// ended in the meantime. Requires: the actions before asked for it (LifeActions::asks()).
   [[nodiscard]] LifeActions on_rerouted(const std::optional<routing::Decision>& decision);
 
+  /// The proxy that carries the request says that its answer comes from this worker, because the one of the decision
+  /// could not be reached. Nothing happens if it is that one. Before on_status().
+  [[nodiscard]] LifeActions on_served_by(WorkerId worker);
   /// The head of an answer arrived.
   [[nodiscard]] LifeActions on_status(int status);
   /// The first part of the attempt's answer is being sent to the client.

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "kvist/base/check.h"
@@ -55,6 +57,19 @@ std::string none_can_take(const RouteQuery& query, std::span<const WorkerView> f
   const auto with = std::ranges::count_if(fleet, [&](const WorkerView& w) { return w.has_adapter(query.adapter); });
   return fmt::format("none of the {} workers that have the adapter \"{}\" can take the request now{}", with,
                      query.adapter, tried);
+}
+
+// The workers of least cost behind the chosen one. Those of equal cost are in the order of their load, then of their ids.
+std::vector<WorkerId> next_best(std::span<const Candidate> candidates, std::size_t chosen, std::size_t most) {
+  std::vector<WorkerId> workers;
+  if (most == 0) return workers;
+  std::vector<const Candidate*> others;
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    if (i != chosen && std::isfinite(candidates[i].cost)) others.push_back(&candidates[i]);
+  std::ranges::sort(others, {}, [](const Candidate* c) { return std::tuple(c->cost, c->load.requests, c->worker.value()); });
+  for (const Candidate* const other : std::span(others).first(std::min(most, others.size())))
+    workers.push_back(other->worker);
+  return workers;
 }
 
 // Policies compare all workers by one prompt length. It is the longest, so that no worker's cached tokens exceed it.
@@ -130,7 +145,8 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                     .forecast_ttft_ms = chosen.forecast.ttft_ms,
                     .forecast_wait_ms = chosen.forecast.slot_wait_ms + chosen.forecast.queue_ms,
                     .reason = policy_->fell_back() ? DecisionReason::kSafetyNet : DecisionReason::kPolicy,
-                    .at = now};
+                    .at = now,
+                    .fallbacks = next_best(candidates_, position, query.fallbacks)};
   const std::uint64_t number = log_.on_decided({.query = policy_query,
                                                 .name = query.name,
                                                 .prompt_blocks = static_cast<std::uint32_t>(blocks.size()),

@@ -51,6 +51,7 @@ struct RouteQuery {
   std::uint64_t session = 0;       ///< hash of the session that the client named (session_key()); 0: none
   std::string adapter = {};        ///< only workers that have this adapter (LoRA) can take it; empty: all can
   std::vector<WorkerId> excluded;  ///< workers that this request must not go to (again)
+  std::size_t fallbacks = 0;       ///< how many further workers the decision is to name
 };
 
 /// Where a request goes. Router::log() has the candidates, their costs and the reason.
@@ -63,6 +64,8 @@ struct Decision {
   DecisionReason reason = DecisionReason::kPolicy;
   TimePoint at;
   RequestHandle request = {};  ///< names the request at this worker in the calls that follow
+  /// The workers of the next lower costs, at most RouteQuery::fallbacks: they were candidates too.
+  std::vector<WorkerId> fallbacks = {};
 };
 
 /// Chooses a worker per request and keeps what the next choices need. A decision is a function of the calls before it:
