@@ -21,16 +21,17 @@ void ModelDoor::close(ModelId model) {
 }
 
 void ModelDoor::handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
-                       KeyLease lease) {
+                       KeyLease lease, std::shared_ptr<Carrier> carrier) {
   Proxy* const proxy = pick(request, *exchange);
   if (proxy == nullptr) return lease.used(0);
-  proxy->handle(api, std::move(request), exchange, std::move(lease));
+  proxy->handle(api, std::move(request), exchange, std::move(lease), std::move(carrier));
 }
 
-void ModelDoor::pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease) {
+void ModelDoor::pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease,
+                        std::shared_ptr<Carrier> carrier) {
   Proxy* const proxy = pick(request, *exchange);
   if (proxy == nullptr) return lease.used(0);
-  proxy->pass_on(std::move(request), exchange, std::move(lease));
+  proxy->pass_on(std::move(request), exchange, std::move(lease), std::move(carrier));
 }
 
 Result<ModelId> ModelDoor::model_of(const net::HttpRequest& request) const {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "kvist/gateway/carrier.h"
 #include "kvist/gateway/model_names.h"
 #include "kvist/gateway/proxy.h"
 
@@ -31,9 +32,10 @@ class ModelDoor {
   void close(ModelId model);
 
   /// See Proxy::handle() and Proxy::pass_on(). `lease` is of the client's key.
-  void handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
-              KeyLease lease = {});
-  void pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease = {});
+  void handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease = {},
+              std::shared_ptr<Carrier> carrier = {});
+  void pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease = {},
+               std::shared_ptr<Carrier> carrier = {});
   /// Answers a request that cannot be handled, whatever its model: see Proxy::turn_away().
   void turn_away(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease,
                  const Error& error);

@@ -7,9 +7,11 @@
 #include <optional>
 #include <utility>
 
+#include "kvist/base/check.h"
 #include "kvist/gateway/error_answer.h"
 #include "kvist/gateway/passed_on_paths.h"
 #include "kvist/gateway/proxy_headers.h"
+#include "kvist/gateway/worker_endpoint.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/openai/codec.h"
 #include "kvist/openai/errors.h"
@@ -73,7 +75,8 @@ ProxiedRequest::ProxiedRequest(ProxyParts& parts, ProxyJob job, dispatch::Dispat
       job_(std::move(job)),
       request_(request),
       on_over_(std::move(on_over)),
-      resumable_(*parts.migration, job_.kind == RequestKind::kRead && job_.streams, job_.request.body.size()),
+      resumable_(*parts.migration, job_.kind == RequestKind::kRead && job_.streams && !job_.carrier,
+                 job_.request.body.size()),
       life_(job_.arrived + parts.upstream_timeout, !job_.has_effects(), scope_of(job_)),
       relay_(job_.usage_wanted) {
   job_.request.only_once = job_.has_effects();
@@ -83,8 +86,13 @@ ProxiedRequest::ProxiedRequest(ProxyParts& parts, ProxyJob job, dispatch::Dispat
 
 void ProxiedRequest::start(const routing::Decision& decision) {
   job_.exchange->on_client_gone([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->act(self->life_.on_client_gone());
+    if (const auto self = weak.lock()) self->on_client_gone();
   });
+  if (job_.carrier) {
+    job_.carrier->on_served_by([weak = weak_from_this()](std::string_view endpoint) {
+      if (const auto self = weak.lock()) self->on_served_by(endpoint);
+    });
+  }
   act(life_.on_routed(decision));
 }
 
@@ -172,6 +180,7 @@ void ProxiedRequest::attempt(const routing::Decision& decision) {
 }
 
 void ProxiedRequest::call() {
+  if (job_.carrier) return have_carried();
   std::shared_ptr<const net::HttpRequest> request = to_send_;
   if (life_.begun()) {
     request = std::make_shared<const net::HttpRequest>(resumable_.continuation(*to_send_));
@@ -179,6 +188,37 @@ void ProxiedRequest::call() {
   }
   if (job_.report) request = traced(std::move(request));
   call_ = parts_->client->start(worker().url, std::move(request), life_.time_left(net::now()), handlers());
+}
+
+// Within an answer a carrier leaves in the same way when its client has left and when the worker has failed.
+void ProxiedRequest::on_client_gone() {
+  if (job_.carrier && status_ != 0 && life_.counts()) parts_->channel->doubt(life_.decision().worker);
+  act(life_.on_client_gone());
+}
+
+void ProxiedRequest::have_carried() {
+  std::vector<std::string> endpoints;
+  const auto name = [&](WorkerId id) {
+    if (auto endpoint = worker_endpoint((*parts_->workers)[id.value()].url)) endpoints.push_back(*std::move(endpoint));
+  };
+  name(life_.decision().worker);
+  for (const WorkerId fallback : life_.decision().fallbacks) name(fallback);
+  // A worker whose place was taken by another one between the decision and its arrival here has an address, too.
+  KVIST_CHECK(!endpoints.empty(), "a carrier's request goes to workers with addresses only");
+  sent_ = true;
+  call_ = job_.carrier->carry(endpoints, to_send_, life_.time_left(net::now()), handlers());
+}
+
+void ProxiedRequest::on_served_by(std::string_view endpoint) {
+  for (std::uint32_t i = 0; i < parts_->workers->size(); ++i) {
+    const std::string& url = (*parts_->workers)[i].url;
+    if (url.empty()) continue;
+    const auto known = worker_endpoint(url);
+    if (known && *known == endpoint) return act(life_.on_served_by(WorkerId(i)));
+  }
+  telemetry::log_warning("proxy", fmt::format("request {}: served by {}, which is none of the workers: the proxy's list "
+                                              "of endpoints and kvist's differ",
+                                              job_.request_id, endpoint));
 }
 
 void ProxiedRequest::call_again(Duration in) {

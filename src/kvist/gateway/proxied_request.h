@@ -15,6 +15,7 @@
 #include "kvist/base/time.h"
 #include "kvist/dispatch/request_life.h"
 #include "kvist/gateway/answer_relay.h"
+#include "kvist/gateway/carrier.h"
 #include "kvist/gateway/key_gate.h"
 #include "kvist/gateway/latency_histogram.h"
 #include "kvist/gateway/record_writer.h"
@@ -80,6 +81,7 @@ struct ProxyJob {
   RequestKind kind = RequestKind::kRead;
   net::HttpRequest request = {};  ///< as it is sent to the worker
   std::shared_ptr<net::HttpExchange> exchange = {};
+  std::shared_ptr<Carrier> carrier = {};  ///< takes the request to its worker; null: the gateway does
   std::string request_id = {};
   bool usage_wanted =
       false;             ///< the client gets the usage chunk, as it asked for it, or the gateway did not ask for one
@@ -139,6 +141,10 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   void pass_on();
   void attempt(const routing::Decision& decision);
   void call();
+  /// Has the carrier take the request to its worker, or tells it by which one the answer came.
+  void have_carried();
+  void on_served_by(std::string_view endpoint);
+  void on_client_gone();
   /// Makes the call of the present attempt once more, after a while.
   void call_again(Duration in);
   [[nodiscard]] net::CallHandlers handlers();

@@ -11,6 +11,7 @@
 #include "kvist/gateway/error_answer.h"
 #include "kvist/gateway/proxy_headers.h"
 #include "kvist/gateway/unread_body.h"
+#include "kvist/gateway/worker_endpoint.h"
 #include "kvist/openai/body_edit.h"
 #include "kvist/openai/errors.h"
 #include "kvist/routing/session_key.h"
@@ -123,8 +124,9 @@ Proxy::ArrivalPointer Proxy::arrive(Api api, net::HttpRequest request,
 }
 
 void Proxy::handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
-                   KeyLease lease) {
+                   KeyLease lease, std::shared_ptr<Carrier> carrier) {
   const ArrivalPointer arrival = arrive(api, std::move(request), exchange, std::move(lease));
+  arrival->carrier = std::move(carrier);
   if (const auto room = check_room(); !room) return refuse(*arrival, room.error());
   if (!parts_.channel->has_room()) return admit_unasked(arrival);
   if (!pool_ || arrival->request.body.size() <= kReadOnLoopBytes)
@@ -170,8 +172,10 @@ void Proxy::on_read(const ArrivalPointer& arrival, Result<PreparedRequest> read)
   admit(arrival, *std::move(read));
 }
 
-void Proxy::pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease) {
+void Proxy::pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease,
+                    std::shared_ptr<Carrier> carrier) {
   const ArrivalPointer arrival = arrive(Api::kChat, std::move(request), exchange, std::move(lease));
+  arrival->carrier = std::move(carrier);
   if (const auto room = check_room(); !room) return refuse(*arrival, room.error());
   admit_unread(arrival, RequestKind::kOther);
 }
@@ -200,8 +204,8 @@ void Proxy::refuse(Arrival& arrival, const Error& error, dispatch::Outcome outco
 void Proxy::admit(const ArrivalPointer& arrival, PreparedRequest prepared) {
   ReadRequest& read = prepared.read;
   read.profile.streams = read.options.stream;
-  if (prepared.body) arrival->request.body = *std::move(prepared.body);
-  ProxyJob job{.usage_wanted = prepared.usage_wanted,
+  if (prepared.body && !arrival->carrier) arrival->request.body = *std::move(prepared.body);
+  ProxyJob job{.usage_wanted = arrival->carrier || prepared.usage_wanted,
                .streams = read.options.stream,
                .prediction_is_whole = read.prompts == 1,
                .choices = read.options.best_of,
@@ -224,7 +228,10 @@ void Proxy::admit_unread(const ArrivalPointer& arrival, RequestKind kind) {
 
 void Proxy::begin_unread(const ArrivalPointer& arrival, dispatch::RequestProfile profile, RequestKind kind) {
   const bool has_key = arrival->lease.account() != nullptr;
-  auto unread = settle_unread(arrival->request, *reader_, readings_, has_key);
+  // What a carrier takes to the worker stays as the client sent it.
+  net::HttpRequest copy = arrival->carrier ? arrival->request : net::HttpRequest();
+  net::HttpRequest& settled = arrival->carrier ? copy : arrival->request;
+  auto unread = settle_unread(settled, *reader_, readings_, has_key);
   if (!unread) return refuse(*arrival, unread.error());
   profile.blocks = std::make_shared<const std::vector<kv::BlockHash>>();
   profile.adapter = unread->adapter;
@@ -240,8 +247,11 @@ void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profil
   auto admission = read_admission_fields(arrival->request, asked.value, arrival->lease.account());
   if (!admission) return refuse(*arrival, admission.error());
   profile.admission = *std::move(admission);
-  if (const auto named = name_priority(*arrival, job.kind, asked, profile.admission.priority); !named)
+  if (arrival->carrier) {
+    heed(*arrival->carrier, profile);
+  } else if (const auto named = name_priority(*arrival, job.kind, asked, profile.admission.priority); !named) {
     return refuse(*arrival, named.error());
+  }
   profile.name = arrival->request_id;
   if (job.kind == RequestKind::kRead) job.record = record_of(*arrival, profile);
   arrival->asked = net::now();
@@ -264,6 +274,16 @@ void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profil
   arrival->exchange->on_client_gone([weak = std::weak_ptr<Arrival>(arrival)] {
     if (const auto left = weak.lock()) left->client_left = true;
   });
+}
+
+void Proxy::heed(const Carrier& carrier, dispatch::RequestProfile& profile) const {
+  profile.carried = true;
+  profile.fallbacks = carrier.fallbacks();
+  for (std::uint32_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].url.empty()) continue;  // a vacant place
+    const auto endpoint = worker_endpoint(workers_[i].url);
+    if (!endpoint || !carrier.may_use(*endpoint)) profile.excluded.emplace_back(i);
+  }
 }
 
 // A client cannot have at the worker what its key does not allow here. Where it said nothing, the worker may not know
@@ -327,6 +347,7 @@ void Proxy::on_started(Arrival& arrival, const dispatch::Started& ticket) {
   job.lease = std::move(arrival.lease);
   job.request = std::move(request);
   job.exchange = std::move(arrival.exchange);
+  job.carrier = std::move(arrival.carrier);
   job.request_id = std::move(arrival.request_id);
   job.arrived = arrival.arrived;
   auto proxied = std::make_shared<ProxiedRequest>(

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "kvist/gateway/carrier.h"
 #include "kvist/gateway/prepared_request.h"
 #include "kvist/gateway/prompt_reader.h"
 #include "kvist/gateway/proxied_request.h"
@@ -69,12 +70,13 @@ class Proxy {
   void set_worker(WorkerId place, const spec::UpstreamSpec& worker, const net::ServerSettings& settings);
   /// No worker has this URL any more.
   void forget_server(const std::string& url) { parts_.client->set_server(url, {}); }
-  /// `lease` is of the client's key.
-  void handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
-              KeyLease lease = {});
+  /// `lease` is of the client's key. `carrier` takes the request to its worker; null: this proxy does.
+  void handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease = {},
+              std::shared_ptr<Carrier> carrier = {});
   /// Passes a request to an endpoint that the gateway does not know to a worker, and the answer back. Of the body only
   /// an alias of the model and a priority are changed (settle_unread()), of the answer nothing.
-  void pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease = {});
+  void pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease = {},
+               std::shared_ptr<Carrier> carrier = {});
   /// Answers a request that came to this loop but cannot be handled.
   void turn_away(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease,
                  const Error& error);
@@ -109,6 +111,7 @@ class Proxy {
     std::string request_id;
     TimePoint arrived;
     KeyLease lease = {};
+    std::shared_ptr<Carrier> carrier = {};
     ProxyJob job = {};  // set when the prompt was read
     std::unique_ptr<RequestReport> report = {};
     TimePoint asked = {};                   // for a worker
@@ -132,6 +135,8 @@ class Proxy {
   /// Asks for a worker. `asked`: by the body. Fills in the fields of `job` that describe the request itself.
   void begin(const ArrivalPointer& arrival, dispatch::RequestProfile profile, ProxyJob job,
              const openai::AskedPriority& asked);
+  /// What a carrier asks for.
+  void heed(const Carrier& carrier, dispatch::RequestProfile& profile) const;
   /// Gives the body the priority that counts here, where it may have one.
   [[nodiscard]] Result<void> name_priority(Arrival& arrival, RequestKind kind, const openai::AskedPriority& asked,
                                            std::int32_t counts) const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -81,8 +82,9 @@ bool is_for_a_worker(const net::HttpRequest& request) {
 class GatewayService final : public Service {
  public:
   GatewayService(net::EventLoop& loop, spec::GatewaySpec gateway, std::map<std::string, net::ServerSettings> servers,
-                 std::unique_ptr<RequestReporter> reporting, std::vector<LoadedModel> models)
+                 std::unique_ptr<RequestReporter> reporting, std::vector<LoadedModel> models, Front front)
       : loop_(&loop),
+        front_(front),
         shared_(loop, std::move(gateway), std::move(servers), std::move(reporting)),
         models_(loop, shared_),
         model_list_(shared_, models_),
@@ -96,12 +98,13 @@ class GatewayService final : public Service {
     KVIST_TRY_VOID(exposure_.open());
     add_routes();
     KVIST_TRY_VOID(listen_for_admin());
-    KVIST_TRY_VOID(listen());
+    if (front_ == Front::kListener) KVIST_TRY_VOID(listen());
     KVIST_TRY_VOID(models_.start());
     for (const auto& io : shared_.io_loops) io->start();
     files_.start();
-    telemetry::log_info("gateway", fmt::format("port {}, administration on {}:{}, {} threads", port(),
-                                               shared_.spec.admin.host, admin_port(), thread_count(shared_.spec)));
+    const std::string where = front_ == Front::kListener ? fmt::format("port {}, ", port()) : std::string();
+    telemetry::log_info("gateway", fmt::format("{}administration on {}:{}, {} threads", where, shared_.spec.admin.host,
+                                               admin_port(), thread_count(shared_.spec)));
     for (const ServedModel* const model : models_.all()) log_model(model->parts);
     return {};
   }
@@ -117,6 +120,30 @@ class GatewayService final : public Service {
   }
 
   [[nodiscard]] std::uint16_t admin_port() const override { return admin_server_->port(); }
+
+  void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
+              const std::shared_ptr<Carrier>& carrier) override {
+    std::optional<KeyLease> admitted = admit(request, *exchange);
+    if (!admitted) return;
+    KeyLease lease = *std::move(admitted);
+    const std::string_view path = request.path();
+    const bool posted = request.method == "POST";
+    if (posted && path == "/v1/chat/completions")
+      return shared_.door.handle(Api::kChat, std::move(request), exchange, std::move(lease), carrier);
+    if (posted && path == "/v1/completions")
+      return shared_.door.handle(Api::kCompletions, std::move(request), exchange, std::move(lease), carrier);
+    if (lists_models(request)) return model_list_.answer(request, exchange, std::move(lease));
+    if (is_passed_on(path) || dialect_of(request))
+      return shared_.door.pass_on(std::move(request), exchange, std::move(lease), carrier);
+    lease.used(0);
+    exchange->respond(refused(request, 404, "it is none of the paths that go to a worker"));
+  }
+
+  [[nodiscard]] bool is_ready() const override { return !is_draining_ && models_.any_available(); }
+
+  void add_metrics(std::function<void(telemetry::MetricsPage&)> write) override {
+    more_metrics_.push_back(std::move(write));
+  }
 
   void reload() override { files_.ask(); }
 
@@ -159,6 +186,7 @@ class GatewayService final : public Service {
     if (--draining_ > 0) return;
     if (out_of_time_) return end_drain();
     unsent_ = shared_.io_loops.size() + (server_ ? 1 : 0);
+    if (unsent_ == 0) return end_drain();
     const auto sent = [this] {
       if (--unsent_ == 0) end_drain();
     };
@@ -186,15 +214,21 @@ class GatewayService final : public Service {
     admin_paths_.handle(std::move(request), exchange);
   }
 
+  /// The lease of the request's key, or an empty one if it needs none; nothing: the request was refused.
+  [[nodiscard]] std::optional<KeyLease> admit(const net::HttpRequest& request, net::HttpExchange& exchange) {
+    if (!shared_.keys || needs_no_key(request)) return KeyLease();
+    KeyGate::Verdict verdict = shared_.keys->admit(request, net::now());
+    if (!verdict.refusal) return std::move(verdict.lease);
+    if (shared_.reporter) shared_.reporter->refused(request, verdict.refusal->status, net::now());
+    exchange.respond(in_form_of(request, *std::move(verdict.refusal)));
+    return std::nullopt;
+  }
+
   /// A request of a client that came to this loop.
   void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
-    if (!shared_.keys || needs_no_key(request)) return paths_.handle(std::move(request), exchange);
-    KeyGate::Verdict verdict = shared_.keys->admit(request, net::now());
-    if (verdict.refusal) {
-      if (shared_.reporter) shared_.reporter->refused(request, verdict.refusal->status, net::now());
-      return exchange->respond(in_form_of(request, *std::move(verdict.refusal)));
-    }
-    lease_ = std::move(verdict.lease);
+    std::optional<KeyLease> lease = admit(request, *exchange);
+    if (!lease) return;
+    lease_ = *std::move(lease);
     paths_.handle(std::move(request), exchange);
     lease_.used(0);  // nobody took it: the gateway has answered by itself
     lease_ = {};
@@ -331,7 +365,7 @@ class GatewayService final : public Service {
 
   [[nodiscard]] net::HttpResponse health() const {
     const char* const problem = is_draining_ ? "the gateway is shutting down" : "no worker is healthy";
-    const bool good = !is_draining_ && models_.any_available();
+    const bool good = is_ready();
     net::HttpResponse answer =
         good ? json_answer(R"({"status":"ok"})") : error_answer({ErrorCode::kUnavailable, problem});
     answer.headers.set(kServiceField, std::string(kGatewayService));
@@ -341,11 +375,15 @@ class GatewayService final : public Service {
   [[nodiscard]] net::HttpResponse metrics(const ServedModels::Reports& reports) const {
     net::HttpResponse response;
     response.headers.set("Content-Type", telemetry::kExpositionContentType);
-    response.body = telemetry::expose([&](telemetry::MetricsPage& page) { write_metrics(shared_, reports, page); });
+    response.body = telemetry::expose([&](telemetry::MetricsPage& page) {
+      write_metrics(shared_, reports, page);
+      for (const auto& write : more_metrics_) write(page);
+    });
     return response;
   }
 
   net::EventLoop* loop_;
+  Front front_;
   SharedParts shared_;
   ServedModels models_;
   ModelList model_list_;
@@ -358,6 +396,7 @@ class GatewayService final : public Service {
   KeyLease lease_;                          // of the request that paths_ is handling
   std::unique_ptr<net::HttpServer> admin_server_;
   std::unique_ptr<net::HttpServer> server_;  // null if this loop takes no requests
+  std::vector<std::function<void(telemetry::MetricsPage&)>> more_metrics_;
   bool is_draining_ = false;
   bool out_of_time_ = false;
   std::size_t draining_ = 0;  // number of proxies that still drain
@@ -367,7 +406,8 @@ class GatewayService final : public Service {
 
 }  // namespace
 
-Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::GatewaySpec spec, SettingsFile file) {
+Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::GatewaySpec spec, SettingsFile file,
+                                                 Front front) {
   KVIST_TRY_VOID(check(spec));
   const spec::GatewaySpec in_file = spec;
   spec.threads = thread_count(spec);
@@ -382,7 +422,7 @@ Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::Gat
   }
   KVIST_TRY(auto reporting, RequestReporter::open(spec, random_seed()));
   auto service = std::make_unique<GatewayService>(loop, std::move(spec), std::move(servers), std::move(reporting),
-                                                  std::move(models));
+                                                  std::move(models), front);
   if (!file.path.empty()) service->follow(std::move(file), in_file);
   KVIST_TRY_VOID(service->start());
   return std::unique_ptr<Service>(std::move(service));

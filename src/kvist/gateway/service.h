@@ -8,9 +8,12 @@
 #include <utility>
 
 #include "kvist/base/error.h"
+#include "kvist/gateway/carrier.h"
 #include "kvist/gateway/watched_files.h"
 #include "kvist/net/event_loop.h"
+#include "kvist/net/http_server.h"
 #include "kvist/spec/deployment.h"
+#include "kvist/telemetry/metrics.h"
 
 namespace kvist::gateway {
 
@@ -24,6 +27,12 @@ struct SettingsFile {
   FileStamps before = {};
 };
 
+/// By which way clients' requests come.
+enum class Front : std::uint8_t {
+  kListener,  ///< the service's own HTTP listener
+  kCarriers,  ///< Service::handle(): proxies ask where requests are to go; there is no listener but administration's
+};
+
 /// Routing runs on the given loop. If `threads` is 1, the same loop takes requests and relays answers; otherwise so
 /// many threads of the service do. KV events are received on threads of their own and applied on the loop's. Requires:
 /// the service is destroyed before the loop, either from the loop's thread or while the loop does not run.
@@ -33,11 +42,22 @@ class Service {
   /// unless KVIST_ROUTER_MODE or DYN_ROUTER_MODE is set. `file`: that `spec` was read from; its list of workers is
   /// followed when it changes.
   [[nodiscard]] static Result<std::unique_ptr<Service>> create(net::EventLoop& loop, spec::GatewaySpec spec,
-                                                               SettingsFile file = {});
+                                                               SettingsFile file = {},
+                                                               Front front = Front::kListener);
   virtual ~Service() = default;
+  /// Requires: Front::kListener.
   [[nodiscard]] virtual std::uint16_t port() const = 0;
   /// The port of /admin/* and /metrics.
   [[nodiscard]] virtual std::uint16_t admin_port() const = 0;
+  /// A client's request that `carrier` takes to its worker. `exchange` gets what is not a worker's answer. Asks for keys
+  /// and refuses paths as the listener does; what the gateway would translate goes to a worker as it is. Threads: the
+  /// loop's.
+  virtual void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
+                      const std::shared_ptr<Carrier>& carrier) = 0;
+  /// Whether /health answers 200. Threads: the loop's.
+  [[nodiscard]] virtual bool is_ready() const = 0;
+  /// Has `write` add to each page of metrics. Threads: the loop's.
+  virtual void add_metrics(std::function<void(telemetry::MetricsPage&)> write) = 0;
   /// Reads the files that may change (keys, certificates) again, whether they have changed or not, within a second. No
   /// connection is closed, and a file that is not good changes nothing. Threads: the loop's.
   virtual void reload() = 0;
