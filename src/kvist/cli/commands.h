@@ -46,6 +46,8 @@ struct GatewayArguments {
 };
 /// `kvist gateway -f FILE`: the gateway, until SIGINT or SIGTERM.
 [[nodiscard]] Result<void> serve_gateway(const GatewayArguments& arguments);
+/// `kvist epp -f FILE`: the same routing as Envoy's endpoint picker, until SIGINT or SIGTERM.
+[[nodiscard]] Result<void> serve_epp(const GatewayArguments& arguments);
 
 struct DoctorArguments {
   std::string file;          ///< with a `gateway:`, `deployment:` or `worker:` mapping; or

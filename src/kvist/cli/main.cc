@@ -51,6 +51,7 @@ class CommandLine {
     app_.require_subcommand(1);
     add_worker();
     add_gateway();
+    add_epp();
     add_model();
     add_key();
     loadgen_.add_to(app_, action_);
@@ -97,6 +98,14 @@ class CommandLine {
   void add_log_options(CLI::App* command, LogArguments& log) {
     command->add_option("--log-format", log.format, "text or json, instead of the file's");
     command->add_option("--log-level", log.level, "debug, info, warning or error, instead of the file's");
+  }
+
+  void add_epp() {
+    CLI::App* command =
+        app_.add_subcommand("epp", "serve the gateway's routing as an endpoint picker for Envoy (ext_proc)");
+    command->add_option("-f,--file", epp_.file, "file with a `gateway:` mapping; gRPC is at its `http`")->required();
+    add_log_options(command, epp_.log);
+    command->callback([this] { action_ = [this] { return serve_epp(epp_); }; });
   }
 
   void add_gateway() {
@@ -444,6 +453,7 @@ class CommandLine {
   std::string shell_;
   WorkerArguments worker_;
   GatewayArguments gateway_;
+  GatewayArguments epp_;
   DoctorArguments doctor_;
   UpArguments up_;
   DashboardCommandArguments dashboard_;

@@ -1,4 +1,4 @@
-// kvist worker, kvist gateway: one part of a deployment as a process.
+// kvist worker, kvist gateway, kvist epp: one part of a deployment as a process.
 #include <fmt/format.h>
 
 #include <csignal>
@@ -8,6 +8,7 @@
 #include "kvist/base/yaml.h"
 #include "kvist/cli/commands.h"
 #include "kvist/cli/print.h"
+#include "kvist/epp/service.h"
 #include "kvist/gateway/service.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/spec/files.h"
@@ -137,6 +138,22 @@ Result<void> serve_gateway(const GatewayArguments& arguments) {
   loop.on_hangup([&] { service->reload(); });
   end_on_signals(loop, end, *service, spec.drain_timeout);
   print_line(fmt::format("ready http={} admin={}", service->port(), service->admin_port()));
+  loop.run();
+  return {};
+}
+
+Result<void> serve_epp(const GatewayArguments& arguments) {
+  const gateway::SettingsFile file(arguments.file);
+  KVIST_TRY(spec::GatewaySpec spec, spec::load_gateway(arguments.file));
+  KVIST_TRY_VOID(start_log(spec.log, arguments.log, "epp"));
+  ::signal(SIGPIPE, SIG_IGN);
+  net::EventLoop loop;
+  loop.on_hangup([] { telemetry::log_info("epp", "SIGHUP: files are read again, if there are any"); });
+  net::Timer end(loop);
+  KVIST_TRY(const auto service, epp::Service::create(loop, spec, file));
+  loop.on_hangup([&] { service->reload(); });
+  end_on_signals(loop, end, *service, spec.drain_timeout);
+  print_line(fmt::format("ready grpc={} admin={}", service->port(), service->admin_port()));
   loop.run();
   return {};
 }
