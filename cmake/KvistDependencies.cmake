@@ -19,7 +19,6 @@ pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
-# Its own libraries only: what it needs of Abseil is inline or comes with them.
 pkg_check_modules(grpcpp REQUIRED IMPORTED_TARGET grpc++)
 pkg_check_modules(jemalloc REQUIRED IMPORTED_TARGET jemalloc)
 if(KVIST_BUILD_TESTS)

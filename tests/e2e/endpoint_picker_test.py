@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import pathlib
+import re
 import signal
 import tempfile
 import threading
@@ -131,6 +132,13 @@ def test_a_stream_in_full_duplex_is_routed_watched_and_unchanged():
         assert 10_000 < decision["prompt_tokens"] < 11_000 and decision["after"]["state"] == "completed", decision["after"]
         assert decision["after"]["output_tokens"] >= 2 and decision["after"]["ttft_ms"] > 0, decision["after"]
         assert decision["after"]["cached_tokens"] == 0, decision["after"]
+
+
+def test_the_guide_has_each_metric():
+    with picker(workers=1) as running:
+        page = {name.split("{")[0] for name in running.metrics() if name.startswith("kvist_epp_")}
+        guide = (pathlib.Path(__file__).parents[2] / "docs/guide/metrics.md").read_text()
+        assert page == set(re.findall(r"(?m)^\| `(kvist_epp_\w+)` \|", guide)), page
 
 
 def test_a_buffered_body_and_an_answer_in_one_piece():
@@ -347,6 +355,7 @@ def test_a_worker_without_an_address_is_named_at_the_start():
 if __name__ == "__main__":
     run([
         test_a_stream_in_full_duplex_is_routed_watched_and_unchanged,
+        test_the_guide_has_each_metric,
         test_a_buffered_body_and_an_answer_in_one_piece,
         test_a_conversation_stays_where_its_prefix_is_cached,
         test_only_endpoints_of_the_subset_are_picked,
