@@ -16,7 +16,7 @@ ONLY ?=
 SECONDS_EACH ?= 60
 TARGETS ?=
 
-.PHONY: help build laboratory demo demo-cpu test peers cluster-test faults test-aarch64 bench bench-loadgen experiments routing routing-traces routing-learning format lint asan tsan fuzz clean
+.PHONY: help build laboratory demo demo-cpu test peers cluster-test faults test-aarch64 bench bench-loadgen experiments routing routing-traces routing-learning endpoint-picker image format lint asan tsan fuzz clean
 
 help:
 	@echo "make demo         install what is missing, build, run the demo sweep, print the table"
@@ -32,6 +32,8 @@ help:
 	@echo "make routing      simulate workloads, loads and routing policies, write docs/results/routing.md; SHORT=1: a first look"
 	@echo "make routing-traces    the same on a production-like trace and fleets of 6 to 16 workers; TRACE=FILE: on another too"
 	@echo "make routing-learning  how long kv needs to learn: wrong priors, workers that slow down, restart, change"
+	@echo "make endpoint-picker   a real Envoy before kvist epp: decisions, faults, costs; writes docs/results/endpoint-picker.md"
+	@echo "make image        a container image of the stripped binary with its bill of materials, and its test"
 	@echo "make build        build only            make format      format all sources"
 	@echo "make lint         clang-tidy            make asan | tsan build and test with sanitizers"
 	@echo "make fuzz         run each fuzz target under libFuzzer for a minute; SECONDS_EACH=600, TARGETS=zmtp"
@@ -72,6 +74,18 @@ cluster-test: build
 	@scripts/install-dependencies --tests
 	@scripts/install-cluster-test
 	@scripts/run-cluster-test $(RELEASE) $(ONLY)
+
+endpoint-picker: build
+	@scripts/install-dependencies --tests
+	@cmake --build --preset release -j $(JOBS) --target paced_server
+	@scripts/install-peers envoy
+	@tests/peers/endpoint_picker_test.py $(RELEASE)/bin/kvist
+	@benchmarks/envoy_picker.py $(RELEASE)/bin/kvist --markdown
+
+image: build
+	@scripts/install-dependencies --image
+	@scripts/make-image $(RELEASE)
+	@tests/image/image_test.py build/image
 
 faults: build
 	@scripts/install-dependencies --tests
