@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <unordered_set>
 #include <utility>
 
 #include "kvist/epp/ext_proc_codec.h"
@@ -50,7 +51,7 @@ std::shared_ptr<grpc::ServerCredentials> credentials(const spec::ServerTlsSpec& 
 class Server final : public GrpcServer, public grpc::CallbackGenericService {
  public:
   Server(net::EventLoop& loop, Options options, Handlers handlers)
-      : loop_(&loop), options_(std::move(options)), handlers_(std::make_shared<Handlers>(std::move(handlers))) {}
+      : loop_(&loop), options_(std::move(options)), state_(std::make_shared<State>(std::move(handlers))) {}
   ~Server() override { close(Duration(0)); }
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -81,7 +82,10 @@ class Server final : public GrpcServer, public grpc::CallbackGenericService {
     server_->Shutdown(std::chrono::system_clock::now() + patience);
     server_->Wait();
     server_.reset();
-    *handlers_ = {};
+    // What is still posted finds nothing: those who receive need what is about to go, the loop among it.
+    state_->handlers = {};
+    for (const auto& open : std::exchange(state_->open, {}))
+      if (const auto receiver = std::exchange(open->receiver, nullptr)) receiver->on_closed();
   }
 
   // Called by gRPC.
@@ -106,6 +110,11 @@ class Server final : public GrpcServer, public grpc::CallbackGenericService {
   struct Open {
     std::shared_ptr<MessageReceiver> receiver;
   };
+  /// What is posted to the loop uses. Threads: the loop's.
+  struct State {
+    Handlers handlers;  ///< empty when the server is closed
+    std::unordered_set<std::shared_ptr<Open>> open = {};
+  };
 
   [[nodiscard]] std::function<void()> forget() {
     return [this] { streams_.fetch_sub(1); };
@@ -118,8 +127,10 @@ class Server final : public GrpcServer, public grpc::CallbackGenericService {
 
   void begin_process(const std::shared_ptr<GrpcStream>& stream) {
     const auto open = std::make_shared<Open>();
-    loop_->post([open, stream, handlers = handlers_] {
-      if (handlers->open) open->receiver = handlers->open(stream);
+    loop_->post([open, stream, state = state_] {
+      if (!state->handlers.open) return;
+      open->receiver = state->handlers.open(stream);
+      state->open.insert(open);
     });
     // gRPC keeps the stream until on_done.
     GrpcStream* const raw = stream.get();
@@ -133,7 +144,8 @@ class Server final : public GrpcServer, public grpc::CallbackGenericService {
                        },
                    .on_closed =
                        [this, open] {
-                         loop_->post([open] {
+                         loop_->post([open, state = state_] {
+                           state->open.erase(open);
                            if (const auto receiver = std::exchange(open->receiver, nullptr)) receiver->on_closed();
                          });
                        },
@@ -146,10 +158,10 @@ class Server final : public GrpcServer, public grpc::CallbackGenericService {
     stream->start({.on_message =
                        [this, raw, asked](const std::string& bytes) {
                          if (asked->exchange(true)) return;
-                         loop_->post([handlers = handlers_, stream = raw->shared_from_this(),
-                                      service = read_health_request(bytes)] {
-                           answer_health_check(*handlers, *stream, service);
-                         });
+                         loop_->post(
+                             [state = state_, stream = raw->shared_from_this(), service = read_health_request(bytes)] {
+                               answer_health_check(state->handlers, *stream, service);
+                             });
                        },
                    .on_closed =
                        [raw, asked] {
@@ -168,7 +180,7 @@ class Server final : public GrpcServer, public grpc::CallbackGenericService {
 
   net::EventLoop* loop_;
   Options options_;
-  std::shared_ptr<Handlers> handlers_;  // empty when the server is closed; for what is still posted
+  std::shared_ptr<State> state_;
   std::unique_ptr<grpc::Server> server_;
   std::uint16_t port_ = 0;
   std::atomic<std::size_t> streams_ = 0;

@@ -91,7 +91,6 @@ void GrpcStream::OnReadDone(bool ok) {
   std::string message;
   {
     const std::scoped_lock lock(mutex_);
-    is_reading_ = false;
     if (!ok) {
       is_read_out_ = true;
     } else {
@@ -101,8 +100,10 @@ void GrpcStream::OnReadDone(bool ok) {
     }
   }
   if (!ok) return note_closed();
+  // Only then may another read begin, whose message could come to another thread and be told of first.
   events_.on_message(std::move(message));
   const std::scoped_lock lock(mutex_);
+  is_reading_ = false;
   go_on();
 }
 
