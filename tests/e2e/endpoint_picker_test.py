@@ -134,6 +134,27 @@ def test_a_stream_in_full_duplex_is_routed_watched_and_unchanged():
         assert decision["after"]["cached_tokens"] == 0, decision["after"]
 
 
+def test_messages_of_many_streams_keep_their_order():
+    with picker(workers=1) as running:
+        bodies, wrong = [chat(f"{i} " + "z" * 4000) for i in range(300)], []
+
+        def drive(some):
+            for i, body in some:
+                exchange = running.exchange()
+                _, back = ask(exchange, body, f"order-{i}", pieces=12)
+                wrong.extend([i] if back != body else [])
+                exchange.reset()
+
+        threads = [threading.Thread(target=drive, args=(list(enumerate(bodies))[first::8],)) for first in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        counts = running.metrics()
+        assert not wrong and counts['kvist_epp_requests_total{event="picked"}'] == len(bodies), (wrong, counts)
+        assert counts['kvist_epp_requests_total{event="malformed"}'] == 0, counts
+
+
 def test_the_guide_has_each_metric():
     with picker(workers=1) as running:
         page = {name.split("{")[0] for name in running.metrics() if name.startswith("kvist_epp_")}
@@ -355,6 +376,7 @@ def test_a_worker_without_an_address_is_named_at_the_start():
 if __name__ == "__main__":
     run([
         test_a_stream_in_full_duplex_is_routed_watched_and_unchanged,
+        test_messages_of_many_streams_keep_their_order,
         test_the_guide_has_each_metric,
         test_a_buffered_body_and_an_answer_in_one_piece,
         test_a_conversation_stays_where_its_prefix_is_cached,

@@ -157,8 +157,8 @@ class Dispatcher {
   [[nodiscard]] std::optional<routing::Decision> on_attempt_failed(DispatchHandle handle, AttemptFailure failure,
                                                                    std::string_view problem, TimePoint now,
                                                                    std::uint32_t resumed_tokens = 0);
-  /// The proxy that carries the request could not give it to the worker of the decision, and gave it to this one, whatever
-  /// its health. Returns the decision for it; nothing if its place is vacant: then nothing has changed.
+  /// The proxy that carries the request could not give it to the worker of the decision, and gave it to this one,
+  /// whatever its health. Returns the decision for it; nothing if its place is vacant: then nothing has changed.
   [[nodiscard]] std::optional<routing::Decision> on_served_by(DispatchHandle handle, WorkerId worker,
                                                               std::string_view problem, TimePoint now);
   /// The client is slow, so that the answer is not read for a while: its silence says nothing about the worker.

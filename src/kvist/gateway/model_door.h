@@ -32,8 +32,8 @@ class ModelDoor {
   void close(ModelId model);
 
   /// See Proxy::handle() and Proxy::pass_on(). `lease` is of the client's key.
-  void handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease = {},
-              std::shared_ptr<Carrier> carrier = {});
+  void handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
+              KeyLease lease = {}, std::shared_ptr<Carrier> carrier = {});
   void pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease = {},
                std::shared_ptr<Carrier> carrier = {});
   /// Answers a request that cannot be handled, whatever its model: see Proxy::turn_away().

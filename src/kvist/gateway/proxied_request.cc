@@ -216,9 +216,10 @@ void ProxiedRequest::on_served_by(std::string_view endpoint) {
     const auto known = worker_endpoint(url);
     if (known && *known == endpoint) return act(life_.on_served_by(WorkerId(i)));
   }
-  telemetry::log_warning("proxy", fmt::format("request {}: served by {}, which is none of the workers: the proxy's list "
-                                              "of endpoints and kvist's differ",
-                                              job_.request_id, endpoint));
+  telemetry::log_warning("proxy",
+                         fmt::format("request {}: served by {}, which is none of the workers: the proxy's list "
+                                     "of endpoints and kvist's differ",
+                                     job_.request_id, endpoint));
 }
 
 void ProxiedRequest::call_again(Duration in) {

@@ -71,8 +71,8 @@ class Proxy {
   /// No worker has this URL any more.
   void forget_server(const std::string& url) { parts_.client->set_server(url, {}); }
   /// `lease` is of the client's key. `carrier` takes the request to its worker; null: this proxy does.
-  void handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease = {},
-              std::shared_ptr<Carrier> carrier = {});
+  void handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
+              KeyLease lease = {}, std::shared_ptr<Carrier> carrier = {});
   /// Passes a request to an endpoint that the gateway does not know to a worker, and the answer back. Of the body only
   /// an alias of the model and a priority are changed (settle_unread()), of the answer nothing.
   void pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease = {},

@@ -42,16 +42,15 @@ class Service {
   /// unless KVIST_ROUTER_MODE or DYN_ROUTER_MODE is set. `file`: that `spec` was read from; its list of workers is
   /// followed when it changes.
   [[nodiscard]] static Result<std::unique_ptr<Service>> create(net::EventLoop& loop, spec::GatewaySpec spec,
-                                                               SettingsFile file = {},
-                                                               Front front = Front::kListener);
+                                                               SettingsFile file = {}, Front front = Front::kListener);
   virtual ~Service() = default;
   /// Requires: Front::kListener.
   [[nodiscard]] virtual std::uint16_t port() const = 0;
   /// The port of /admin/* and /metrics.
   [[nodiscard]] virtual std::uint16_t admin_port() const = 0;
-  /// A client's request that `carrier` takes to its worker. `exchange` gets what is not a worker's answer. Asks for keys
-  /// and refuses paths as the listener does; what the gateway would translate goes to a worker as it is. Threads: the
-  /// loop's.
+  /// A client's request that `carrier` takes to its worker. `exchange` gets what is not a worker's answer. Asks for
+  /// keys and refuses paths as the listener does; what the gateway would translate goes to a worker as it is. Threads:
+  /// the loop's.
   virtual void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
                       const std::shared_ptr<Carrier>& carrier) = 0;
   /// Whether /health answers 200. Threads: the loop's.

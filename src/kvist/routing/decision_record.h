@@ -58,7 +58,7 @@ struct DecisionRecord {
   std::vector<Candidate> candidates = {};        ///< in ascending order of worker, the chosen one among them
   std::uint32_t left_out = 0;                    ///< further candidates, none of lower cost
   // Not inputs of the policy.
-  std::uint32_t prompt_blocks = 0;              ///< complete blocks of the prompt
+  std::uint32_t prompt_blocks = 0;  ///< complete blocks of the prompt
   /// Workers tried before, which are the request's retries so far, and those that its proxy may not give it to.
   std::vector<WorkerId> excluded = {};
   std::optional<WorkerId> session_worker = {};  ///< where the session's requests went last, with session affinity

@@ -59,14 +59,16 @@ std::string none_can_take(const RouteQuery& query, std::span<const WorkerView> f
                      query.adapter, tried);
 }
 
-// The workers of least cost behind the chosen one. Those of equal cost are in the order of their load, then of their ids.
+// The workers of least cost behind the chosen one. Those of equal cost are in the order of their load, then of their
+// ids.
 std::vector<WorkerId> next_best(std::span<const Candidate> candidates, std::size_t chosen, std::size_t most) {
   std::vector<WorkerId> workers;
   if (most == 0) return workers;
   std::vector<const Candidate*> others;
   for (std::size_t i = 0; i < candidates.size(); ++i)
     if (i != chosen && std::isfinite(candidates[i].cost)) others.push_back(&candidates[i]);
-  std::ranges::sort(others, {}, [](const Candidate* c) { return std::tuple(c->cost, c->load.requests, c->worker.value()); });
+  std::ranges::sort(others, {},
+                    [](const Candidate* c) { return std::tuple(c->cost, c->load.requests, c->worker.value()); });
   for (const Candidate* const other : std::span(others).first(std::min(most, others.size())))
     workers.push_back(other->worker);
   return workers;
