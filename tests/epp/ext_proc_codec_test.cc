@@ -11,7 +11,7 @@
 #include "kvist/epp/wire_reader.h"
 #include "kvist/epp/wire_writer.h"
 
-namespace kvist::epp {
+namespace kvist::epp::ext_proc_codec_test {
 namespace {
 
 std::uint64_t below(RandomStream& random, std::int64_t bound) {
@@ -183,4 +183,4 @@ TEST(Wire, FieldsComeBackAsTheyWereWritten) {
 }
 
 }  // namespace
-}  // namespace kvist::epp
+}  // namespace kvist::epp::ext_proc_codec_test

@@ -9,7 +9,7 @@
 #include "kvist/epp/ext_proc_codec.h"
 #include "kvist/net/event_loop.h"
 
-namespace kvist::epp {
+namespace kvist::epp::picked_request_test {
 namespace {
 
 struct Sink final : MessageSink {
@@ -206,4 +206,4 @@ TEST_F(PickedRequestTest, ARequestThatDoesNotComeToItsEndIsRefused) {
 }
 
 }  // namespace
-}  // namespace kvist::epp
+}  // namespace kvist::epp::picked_request_test

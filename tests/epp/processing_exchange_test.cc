@@ -8,7 +8,7 @@
 #include "kvist/base/random.h"
 #include "kvist/epp/ext_proc_codec.h"
 
-namespace kvist::epp {
+namespace kvist::epp::processing_exchange_test {
 namespace {
 
 std::uint64_t below(RandomStream& random, std::int64_t bound) {
@@ -226,4 +226,4 @@ TEST(ProcessingExchange, AnyOrderOfMessagesKeepsTheRules) {
 }
 
 }  // namespace
-}  // namespace kvist::epp
+}  // namespace kvist::epp::processing_exchange_test

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-namespace kvist::gateway {
+namespace kvist::gateway::worker_endpoint_test {
 namespace {
 
 TEST(WorkerEndpoint, IsTheAddressAndPortOfAUrl) {
@@ -26,4 +26,4 @@ TEST(WorkerEndpoint, ANameIsNone) {
 }
 
 }  // namespace
-}  // namespace kvist::gateway
+}  // namespace kvist::gateway::worker_endpoint_test
