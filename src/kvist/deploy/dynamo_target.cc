@@ -12,7 +12,7 @@
 namespace kvist::deploy {
 namespace {
 
-constexpr Duration kCallTimeout = std::chrono::seconds(30);
+constexpr Duration kApiTimeout = std::chrono::seconds(30);
 constexpr Duration kLook = std::chrono::milliseconds(500);
 /// Between attempts where the server names no time.
 constexpr Duration kPause = std::chrono::seconds(1);
@@ -76,7 +76,7 @@ Result<void> DynamoTarget::switch_to(spec::RoutingMode mode, const Until& until)
   if (mode_ == mode) return {};
   const Until patient{.deadline = std::max(until.deadline, net::now() + dynamo_.ready_timeout), .stop = until.stop};
   mode_.reset();
-  const auto before = client_.call(get(graphs(), dynamo_.name), kCallTimeout);
+  const auto before = client_.call(get(graphs(), dynamo_.name), kApiTimeout);
   std::int64_t generation = 0;
   if (before) {
     KVIST_TRY(generation, generation_of(*before));
@@ -94,7 +94,7 @@ Result<std::string> DynamoTarget::apply_manifest(spec::RoutingMode mode, const U
   KVIST_TRY(const std::string manifest, dynamo_manifest(dynamo_, deployment_, name_space_, mode, 0));
   while (true) {
     auto applied = client_.call(
-        kubernetes::apply(graphs(), dynamo_.name, manifest, dynamo_.field_manager, dynamo_.force), kCallTimeout);
+        kubernetes::apply(graphs(), dynamo_.name, manifest, dynamo_.field_manager, dynamo_.force), kApiTimeout);
     if (applied) return *std::move(applied);
     Error error = to_error(applied.error()).in(fmt::format("DynamoGraphDeployment {}/{}", name_space_, dynamo_.name));
     if (applied.error().kind == kubernetes::ApiErrorKind::kFieldManagerConflict)
@@ -108,7 +108,7 @@ Result<std::string> DynamoTarget::apply_manifest(spec::RoutingMode mode, const U
 Result<void> DynamoTarget::await_graph(const Until& until) const {
   std::string last = "nothing is known of it yet";
   while (true) {
-    const auto object = client_.call(get(graphs(), dynamo_.name), kCallTimeout);
+    const auto object = client_.call(get(graphs(), dynamo_.name), kApiTimeout);
     if (object) {
       KVIST_TRY(const GraphReadiness readiness, read_graph_readiness(*object));
       if (readiness.done()) return {};

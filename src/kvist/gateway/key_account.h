@@ -12,6 +12,9 @@
 
 namespace kvist::gateway {
 
+/// Of requests and answers that nobody here reads: so many bytes are taken for a token.
+inline constexpr std::uint64_t kBytesPerToken = 4;
+
 /// 0: no bound.
 struct KeyLimits {
   std::uint32_t requests_per_minute = 0;

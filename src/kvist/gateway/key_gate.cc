@@ -8,14 +8,12 @@
 
 #include "kvist/base/json_writer.h"
 #include "kvist/gateway/error_answer.h"
+#include "kvist/gateway/key_account.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/telemetry/log.h"
 
 namespace kvist::gateway {
 namespace {
-
-/// A prompt is estimated to have a token per so many bytes of its request, until the worker says how many it has.
-constexpr std::uint64_t kBytesPerToken = 4;
 
 /// An error as OpenAI's API words those about keys, where the code is a word.
 net::HttpResponse refusal(int status, std::string_view message, std::string_view type, std::string_view code) {
@@ -68,6 +66,7 @@ KeyGate::Verdict KeyGate::admit(const net::HttpRequest& request, TimePoint now) 
   const std::string_view key = key_of(request.headers);
   std::shared_ptr<KeyAccount> account = key.empty() ? nullptr : ring_->find(key);
   if (!account) return {.refusal = turn_away(!key.empty(), now)};
+  // Until the worker says how many it has.
   const std::uint64_t estimate = request.body.size() / kBytesPerToken;
   if (const auto refused = account->admit(estimate, now)) {
     warn(fmt::format("the key {} has reached its {}", account->name(), to_string(refused->limit)), now);

@@ -9,6 +9,7 @@
 
 #include "kvist/base/check.h"
 #include "kvist/gateway/error_answer.h"
+#include "kvist/gateway/key_account.h"
 #include "kvist/gateway/passed_on_paths.h"
 #include "kvist/gateway/proxy_headers.h"
 #include "kvist/gateway/worker_endpoint.h"
@@ -33,9 +34,6 @@ bool is_event_stream(const net::Headers& headers) {
 bool is_json(const net::Headers& headers) {
   return headers.find("Content-Type").value_or("").starts_with("application/json");
 }
-
-/// What an answer that nobody reads costs its key: as many bytes are about a token.
-constexpr std::uint64_t kBytesPerToken = 4;
 
 /// The bound up to which an answer of known length is collected, so that the client gets its length too.
 constexpr std::uint64_t kMaxCollectedBytes = 1U << 20;

@@ -9,6 +9,7 @@
 #include "kvist/base/random.h"
 #include "kvist/gateway/admission_fields.h"
 #include "kvist/gateway/error_answer.h"
+#include "kvist/gateway/key_account.h"
 #include "kvist/gateway/proxy_headers.h"
 #include "kvist/gateway/unread_body.h"
 #include "kvist/gateway/worker_endpoint.h"
@@ -19,8 +20,6 @@
 namespace kvist::gateway {
 namespace {
 
-/// A body that could not be read is assumed to have a token per so many bytes.
-constexpr std::size_t kBytesPerToken = 4;
 constexpr std::size_t kMostUnreadTokens = 4'096;
 
 // Whether a worker has to run its model for it.
