@@ -65,6 +65,7 @@ Host::Host(net::EventLoop& loop, DashboardOptions options, RunLibrary library, s
 }
 
 Host::~Host() {
+  if (options_.facts.source != "stored") tell();  // what came since the last beat: a sweep's last level
   alive_.reset();
   desk_.reset();
   for (auto& [number, viewer] : viewers_) viewer.socket->close(net::WebSocketClose::kGoingAway, "the server ends");
