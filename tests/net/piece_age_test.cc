@@ -25,6 +25,10 @@ class PieceAgeTest : public HttpClientTest {
   };
 
   PieceAgeTest() { make_client({.stamp_reads = true}); }
+  /// The call ends before what its handlers write into.
+  ~PieceAgeTest() override {
+    thread_.run([this] { calls_.clear(); });
+  }
 
   void begin_answer() {
     CallHandlers handlers;
@@ -136,6 +140,7 @@ TEST_F(HttpClientTest, WithoutStampsNothingIsKnownOfPieces) {
   ASSERT_TRUE(socket.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"));
   ASSERT_TRUE(thread_.wait([&] { return seen.body == "abc"; }));
   EXPECT_FALSE(thread_.run([&] { return calls_[call]->piece_age(HttpCall::Bytes::kLast).stamped; }));
+  thread_.run([&] { calls_.clear(); });  // before `seen`, which it writes into
 }
 
 }  // namespace
