@@ -68,7 +68,11 @@ def the_gateway_has_the_rights_it_needs(servers, folder):
     settings["gateway"]["workers"][0]["kubernetes"]["kubeconfig"] = str(kubeconfig)
     gateway = Process(folder, "gateway", "gateway", yaml.safe_dump(settings))
     try:
-        eventually(lambda: get_json(gateway.admin + "/admin/workers")["discovery"][0]["state"] == "synced", "the chart's rights suffice")
+        discovery = lambda: get_json(gateway.admin + "/admin/workers")["discovery"]
+        try:
+            eventually(lambda: discovery()[0]["state"] == "synced", "the chart's rights suffice")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {discovery()}") from None
     finally:
         gateway.stop()
     for path in (f"/api/v1/namespaces/{NAMESPACE}/secrets", "/api/v1/namespaces/default/pods", f"/api/v1/namespaces/{NAMESPACE}/configmaps"):

@@ -116,7 +116,7 @@ class ApiServer:
             items = [self.objects[key] for key in sorted(self.objects) if key[0] == collection]
             start, size = int(token or 0), min(limit, 2)
             metadata = {"resourceVersion": str(self.version), "continue": str(start + size) if start + size < len(items) else ""}
-        self.send(handler, 200, {"metadata": metadata, "items": items[start:start + size]})
+        self.send(handler, 200, {"metadata": metadata, "items": items[start:start + size] or None})
 
     def watch(self, handler, collection, version):
         handler.send_response(200)

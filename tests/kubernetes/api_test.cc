@@ -88,6 +88,15 @@ TEST(ReadWatchEvent, RefusesWhatItDoesNotKnow) {
   EXPECT_FALSE(read_list_page(document, R"({"metadata":{"resourceVersion":""},"items":[]})"));
 }
 
+TEST(ReadListPage, AnEmptyListMayBeNullButNotMissing) {
+  JsonDocument document;
+  const auto page = read_list_page(document, R"({"metadata":{"resourceVersion":"7"},"items":null})");
+  ASSERT_TRUE(page) << page.error().message;
+  EXPECT_FALSE(page->items);
+  EXPECT_EQ(page->resource_version, "7");
+  EXPECT_THAT(read_list_page(document, R"({"metadata":{"resourceVersion":"7"}})").error().message, HasSubstr("items"));
+}
+
 TEST(LineSplitterTest, GivesWholeLinesHoweverTheyCome) {
   const std::string text = "one\n\ntwo\nthree";
   for (std::size_t piece = 1; piece <= text.size(); ++piece) {

@@ -75,6 +75,15 @@ Slices watched(std::uint64_t seed = 1) {
   return informer;
 }
 
+TEST(InformerTest, AnEmptyListIsAFleetOfNone) {
+  Slices informer = slices(1);
+  EXPECT_EQ(informer.poll(at({})).kind, Kind::kList);
+  informer.on_page(sample_page({}, 7), at({}));
+  EXPECT_TRUE(informer.protocol().synced());
+  EXPECT_TRUE(informer.objects().empty());
+  EXPECT_EQ(informer.poll(at({})).resource_version, "7");
+}
+
 TEST(InformerTest, TakesEventsAndCountsChangesOnly) {
   Slices informer = watched();
   const std::uint64_t before = informer.changes();

@@ -33,7 +33,10 @@ inline std::string sample_slice(const std::string& name, int version, const std:
 inline std::string sample_page(const std::vector<std::string>& items, int version, const std::string& token = "") {
   std::string list;
   for (const std::string& item : items) list += (list.empty() ? "" : ",") + item;
-  return fmt::format(R"({{"metadata":{{"resourceVersion":"{}","continue":"{}"}},"items":[{}]}})", version, token, list);
+  // As an API server writes an empty list.
+  const std::string written = items.empty() ? "null" : "[" + list + "]";
+  return fmt::format(R"({{"metadata":{{"resourceVersion":"{}","continue":"{}"}},"items":{}}})", version, token,
+                     written);
 }
 
 inline std::string sample_event(const std::string& type, const std::string& object) {

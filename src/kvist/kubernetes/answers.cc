@@ -42,7 +42,9 @@ Result<ListPage> read_list_page(JsonDocument& document, std::string_view text) {
   // Without a version nothing could be watched, and the list would be asked for again and again.
   if (version.empty()) return metadata.wrong("resourceVersion", "expected a version, got an empty text");
   KVIST_TRY(const auto token, metadata.find_string("continue"));
-  KVIST_TRY(const JsonArray items, list.require_array("items"));
+  // An API server writes an empty list of a kind that it has built in as null.
+  KVIST_TRY_VOID(list.require_or_null("items"));
+  KVIST_TRY(const auto items, list.find_array("items"));
   return ListPage{
       .resource_version = std::string(version), .continue_token = std::string(token.value_or("")), .items = items};
 }

@@ -29,8 +29,8 @@ struct WatchEvent {
 /// One page of a list.
 struct ListPage {
   std::string resource_version;
-  std::string continue_token;  ///< empty: it is the last page
-  JsonArray items;             ///< valid as long as the document that read it
+  std::string continue_token;      ///< empty: it is the last page
+  std::optional<JsonArray> items;  ///< nothing: there are none. Valid as long as the document that read it
 };
 [[nodiscard]] Result<ListPage> read_list_page(JsonDocument& document, std::string_view text);
 

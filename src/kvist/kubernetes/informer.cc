@@ -9,13 +9,18 @@ void InformerBase::on_page(std::string_view text, TimePoint now) {
   }
 }
 
-Result<void> InformerBase::take_page(std::string_view text, TimePoint now) {
-  KVIST_TRY(const ListPage page, read_list_page(document_, text));
-  for (const JsonValue item : page.items) {
+Result<void> InformerBase::stage_all(const JsonArray& items) {
+  for (const JsonValue item : items) {
     KVIST_TRY(const JsonObject object, item.as_object());
     KVIST_TRY(const ObjectName name, read_object_name(object));
     if (auto staged = stage(name, object); !staged) note_unreadable(staged.error());
   }
+  return {};
+}
+
+Result<void> InformerBase::take_page(std::string_view text, TimePoint now) {
+  KVIST_TRY(const ListPage page, read_list_page(document_, text));
+  if (page.items) KVIST_TRY_VOID(stage_all(*page.items));
   const bool was_synced = protocol_.synced();
   if (!protocol_.on_page(page.resource_version, page.continue_token, now)) return {};
   if (take_staged() || !was_synced) ++changes_;

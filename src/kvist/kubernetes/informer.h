@@ -52,6 +52,7 @@ class InformerBase {
 
  private:
   [[nodiscard]] Result<void> take_page(std::string_view text, TimePoint now);
+  [[nodiscard]] Result<void> stage_all(const JsonArray& items);
   void take_object(const WatchEvent& event);
   void note_unreadable(const Error& error);
 
