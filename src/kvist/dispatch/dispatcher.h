@@ -16,6 +16,7 @@
 #include "kvist/dispatch/fleet.h"
 #include "kvist/dispatch/outcome.h"
 #include "kvist/dispatch/outlier_watch.h"
+#include "kvist/dispatch/retry_budget.h"
 #include "kvist/dispatch/silence_watch.h"
 #include "kvist/dispatch/stall_watch.h"
 #include "kvist/dispatch/wait_admission.h"
@@ -97,31 +98,6 @@ struct DispatchCounters {
   std::uint64_t predicted_cached_tokens = 0;
   std::uint64_t cached_tokens = 0;
   std::uint64_t cached_tokens_absolute_error = 0;
-};
-
-/// A bound on the retries of all requests together, so that retries do not overload a failing fleet. A token bucket:
-/// each request adds a part of a retry, each retry takes a whole one. So even if most requests fail, retries add at
-/// most the share `per_request` to the load. Threads: one.
-class RetryBudget {
- public:
-  using Options = spec::RetryBudgetSpec;
-
-  explicit RetryBudget(const Options& options) : options_(options), balance_(options.at_start) {}
-
-  void on_request(TimePoint now);
-  /// Takes a retry if the balance has one, and returns whether it did.
-  [[nodiscard]] bool try_take(TimePoint now);
-  /// Whether try_take() would succeed. Unlike balance(), it counts the time since the last request.
-  [[nodiscard]] bool has_one(TimePoint now);
-  [[nodiscard]] double balance() const { return balance_; }
-
- private:
-  void pay_in(double amount, TimePoint now);
-
-  Options options_;
-  double balance_;
-  TimePoint last_;
-  bool started_ = false;
 };
 
 /// Admits, routes, retries and accounts for requests. The gateway and the simulation drive it. Threads: one. Memory:
