@@ -10,45 +10,8 @@ import tempfile
 from cluster import Refused, cluster, free_port, installed_or_skip
 from deployment import BINARY, eventually
 from dynamo_definition import DEFINITION
-from dynamo_operator import Operator
+from dynamo_operator import GRAPH, MODEL, Operator, SWEEP
 from results import Results
-
-MODEL = "Llama-70B-FP8"
-SWEEP = """name: dynamo
-deployment:
-  workers:
-    count: 4
-    model: {model}
-    block_size: 32
-    max_batch_size: 64
-    max_num_tokens: 16384
-    max_model_len: 16384
-    profile: {{gpu: h100, model: llama-3.1-70b-fp8, engine: trtllm, tensor_parallel: 2, memory_fraction: 0.85, memory_meaning: of_total}}
-target:
-  url: http://127.0.0.1:{port}
-  model: {model}
-  dynamo:
-    name: llama-70b
-    kubeconfig: {kubeconfig}
-    ready_timeout: 60 s
-    warm_up_requests: 3{more}
-workload:
-  seed: 11
-  turns_min: 2
-  turns_max: 3
-  starters: 4
-  starter_tokens_min: 1500
-  starter_tokens_max: 2000
-  follow_up_tokens_min: 20
-  follow_up_tokens_max: 60
-  max_tokens: 40
-  target_rps: 100
-method: {{warmup: 300 ms, snapshots: 1, snapshot_interval: 1500 ms, window: 1500 ms, drain_timeout: 20 s, repetitions: 2}}
-modes: [round_robin, kv]
-levels: [2, 4]
-"""
-GRAPH = """
-    graph: {backend: trtllm, image: "nvcr.io/nvidia/ai-dynamo/tensorrtllm-runtime:1.4.0", model_path: /models/Llama-3.1-70B-FP8}"""
 
 
 def sweep(folder, *arguments):

@@ -1,4 +1,4 @@
-"""What stands in for Dynamo's operator: a loop that makes a graph run as kvist processes and says so in its status."""
+"""A sweep on a graph of Dynamo, and what stands in for its operator: a loop that makes a graph run as kvist processes and says so in its status."""
 import pathlib
 import threading
 import time
@@ -7,6 +7,44 @@ from deployment import Process
 
 PATH = "/apis/nvidia.com/v1beta1/namespaces/default/dynamographdeployments/"
 MERGE = "application/merge-patch+json"
+
+# A sweep of the published experiment in small; `more`: further lines of its target.
+MODEL = "Llama-70B-FP8"
+SWEEP = """name: dynamo
+deployment:
+  workers:
+    count: 4
+    model: {model}
+    block_size: 32
+    max_batch_size: 64
+    max_num_tokens: 16384
+    max_model_len: 16384
+    profile: {{gpu: h100, model: llama-3.1-70b-fp8, engine: trtllm, tensor_parallel: 2, memory_fraction: 0.85, memory_meaning: of_total}}
+target:
+  url: http://127.0.0.1:{port}
+  model: {model}
+  dynamo:
+    name: llama-70b
+    kubeconfig: {kubeconfig}
+    ready_timeout: 60 s
+    warm_up_requests: 3{more}
+workload:
+  seed: 11
+  turns_min: 2
+  turns_max: 3
+  starters: 4
+  starter_tokens_min: 1500
+  starter_tokens_max: 2000
+  follow_up_tokens_min: 20
+  follow_up_tokens_max: 60
+  max_tokens: 40
+  target_rps: 100
+method: {{warmup: 300 ms, snapshots: 1, snapshot_interval: 1500 ms, window: 1500 ms, drain_timeout: 20 s, repetitions: 2}}
+modes: [round_robin, kv]
+levels: [2, 4]
+"""
+GRAPH = """
+    graph: {backend: trtllm, image: "nvcr.io/nvidia/ai-dynamo/tensorrtllm-runtime:1.4.0", model_path: /models/Llama-3.1-70B-FP8}"""
 
 WORKER = """worker:
   name: {name}
