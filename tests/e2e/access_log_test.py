@@ -96,6 +96,18 @@ def retries_are_told_with_their_reason():
         assert all("worker=w0" in line and "outcome=completed" in line for line in text), text
 
 
+def refusals_name_their_key_and_request():
+    """The limits of one's own key, and a model that nobody serves."""
+    create = [BINARY, "key", "create", "--name", "bob", "--requests-per-minute", "1"]
+    key = subprocess.run(create, capture_output=True, text=True, check=True).stdout.splitlines()
+    with fleet("  access_log: access.log\n  api_keys: keys.txt\n", keys=[("keys.txt", key[1] + "\n")]) as (folder, gateway, _):
+        for i in range(4):
+            code, head, _ = chat(gateway, headers={"Authorization": f"Bearer {key[0]}", "X-Request-Id": f"mine-{i}"})
+            assert head["x-request-id"] == f"mine-{i}", (code, head)
+        refused = [line for line in lines_of(folder / "access.log", 4) if "status=429" in line]
+        assert refused and all("key=bob" in line and "id=mine-" in line for line in refused), refused
+
+
 def refusals_and_rotation():
     key = subprocess.run([BINARY, "key", "create", "--name", "alice"], capture_output=True, text=True, check=True).stdout.splitlines()
     with fleet("  access_log: access.log\n  api_keys: keys.txt\n", keys=[("keys.txt", key[1] + "\n")]) as (folder, gateway, worker):
@@ -138,4 +150,4 @@ def off_and_standard_error():
 
 if __name__ == "__main__":
     run([json_lines_have_what_happened, a_client_that_leaves_is_client_gone_in_log_metrics_and_explain, retries_are_told_with_their_reason,
-         refusals_and_rotation, off_and_standard_error])
+         refusals_name_their_key_and_request, refusals_and_rotation, off_and_standard_error])

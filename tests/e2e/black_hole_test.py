@@ -63,7 +63,11 @@ def real_workers(count, time_scale=100.0):
         yield folder, started
 
 
-def one_bad_answer(answer, reason, requests=60, key=None, headers=None, bad_key=None):
+def embed(gateway, number=0, headers=None):
+    return request(gateway.url + "/v1/embeddings", {"model": "test-model", "input": f"hello {number}"}, headers=headers)
+
+
+def one_bad_answer(answer, reason, requests=60, key=None, headers=None, bad_key=None, ask=chat):
     """One of three workers fails every request at once, and so looks idle. No client may notice."""
     with contextlib.ExitStack() as stack:
         workers = [FakeWorker("bad", answer, key=bad_key)] + [FakeWorker(name, key=key) for name in ("good-0", "good-1")]
@@ -71,7 +75,7 @@ def one_bad_answer(answer, reason, requests=60, key=None, headers=None, bad_key=
             stack.callback(worker.close)
         gateway = stack.enter_context(before(workers))
         for i in range(requests):
-            code, head, text = chat(gateway, i, headers=headers)
+            code, head, text = ask(gateway, i, headers=headers)
             assert code == 200 and head["x-kvist-worker"].startswith("good"), (i, code, text)
         bad = status(gateway)["bad"]
         assert bad["failures"][reason] == workers[0].posts, (bad, workers[0].posts)
@@ -103,6 +107,11 @@ def a_worker_that_answers_with_a_web_page_is_ejected():
 
 def a_worker_that_redirects_is_ejected():
     one_bad_answer((302, "text/html", "log in first"), "garbage")
+
+
+def a_bad_worker_is_ejected_for_embeddings_too():
+    one_bad_answer(None, "unauthorized", bad_key="Bearer other", key="Bearer right", headers={"Authorization": "Bearer right"}, ask=embed)
+    one_bad_answer((302, "text/html", "log in first"), "garbage", ask=embed)
 
 
 def a_wrong_key_is_the_clients_fault():
@@ -254,7 +263,7 @@ def stream_until_broken(gateway):
 if __name__ == "__main__":
     run([a_worker_that_answers_500_is_ejected, a_worker_that_answers_404_for_the_model_is_ejected,
          a_worker_with_another_key_is_ejected, a_worker_that_answers_with_a_web_page_is_ejected, a_worker_that_redirects_is_ejected,
-         a_wrong_key_is_the_clients_fault, a_clients_error_is_passed_on_unchanged_by_the_first_worker,
+         a_bad_worker_is_ejected_for_embeddings_too, a_wrong_key_is_the_clients_fault, a_clients_error_is_passed_on_unchanged_by_the_first_worker,
          a_worker_restarted_with_another_model_gets_nothing, a_stopped_worker_costs_no_request,
          a_killed_worker_of_three_costs_no_request, a_gateway_without_descriptors_blames_no_worker,
          a_stream_that_stands_still_is_broken_off])

@@ -160,6 +160,7 @@ def test_the_guide_has_each_metric():
         page = {name.split("{")[0] for name in running.metrics() if name.startswith("kvist_epp_")}
         guide = (pathlib.Path(__file__).parents[2] / "docs/guide/metrics.md").read_text()
         assert page == set(re.findall(r"(?m)^\| `(kvist_epp_\w+)` \|", guide)), page
+        promtool_accepts("the endpoint picker", request(running.process.admin + "/metrics")[2])
 
 
 def test_a_buffered_body_and_an_answer_in_one_piece():

@@ -68,16 +68,20 @@ class Pages:
                 worker.stop()
 
 
-def promtool_accepts_the_pages():
+def promtool_accepts(service, page):
     assert PROMTOOL, "promtool is missing: scripts/install-dependencies --tests"
+    # vLLM's names are vLLM's: promtool finds fault with their colons.
+    own = "".join(line + "\n" for line in page.splitlines() if not re.match(r"(# (HELP|TYPE) )?vllm:", line))
+    done = subprocess.run([PROMTOOL, "check", "metrics"], input=own, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, (service, done.stdout, done.stderr)
+    # Those are parsed too, and so their format is checked; 3 is promtool's word for a name that it does not like.
+    done = subprocess.run([PROMTOOL, "check", "metrics"], input=page, capture_output=True, text=True, timeout=60)
+    assert done.returncode in (0, 3) and "error while parsing" not in done.stderr, (service, done.stderr)
+
+
+def promtool_accepts_the_pages():
     for service, page in Pages.get().items():
-        # vLLM's names are vLLM's: promtool finds fault with their colons.
-        own = "".join(line + "\n" for line in page.splitlines() if not re.match(r"(# (HELP|TYPE) )?vllm:", line))
-        done = subprocess.run([PROMTOOL, "check", "metrics"], input=own, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, (service, done.stdout, done.stderr)
-        # Those are parsed too, and so their format is checked; 3 is promtool's word for a name that it does not like.
-        done = subprocess.run([PROMTOOL, "check", "metrics"], input=page, capture_output=True, text=True, timeout=60)
-        assert done.returncode in (0, 3) and "error while parsing" not in done.stderr, (service, done.stderr)
+        promtool_accepts(service, page)
 
 
 def requests_are_timed_by_model_worker_and_class():
@@ -112,7 +116,7 @@ def names_in(expression):
     """The metrics of a PromQL expression."""
     text = re.sub(r'"[^"]*"|\{[^}]*\}|\[[^\]]*\]|\b(?:by|on|without|group_left|ignoring) \([^)]*\)', " ", expression)
     return {name for name in re.findall(r"[a-zA-Z_:][a-zA-Z0-9_:]*", text)
-            if name not in {"sum", "rate", "increase", "histogram_quantile", "label_values", "instance", "class", "or", "and", "le"}}
+            if name not in {"sum", "rate", "increase", "histogram_quantile", "label_values", "instance", "class", "model", "or", "and", "le"}}
 
 
 def the_files_for_a_deployment_are_good_and_name_metrics_that_exist():
@@ -131,6 +135,14 @@ def the_files_for_a_deployment_are_good_and_name_metrics_that_exist():
     for page in Pages.get().values():
         for name, kind in families(page).items():
             known |= {name} if kind != "histogram" else {name + end for end in ("_bucket", "_sum", "_count")}
+    # promtool knows rules, so the dashboard's queries are put to it as such.
+    as_rules = [{"record": f"query:{i}", "expr": re.sub(r"\$__rate_interval", "1m", query)}
+                for i, query in enumerate(queries) if not query.startswith("label_values")]
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        json.dump({"groups": [{"name": "board", "rules": as_rules}]}, file)
+        file.flush()
+        done = subprocess.run([PROMTOOL, "check", "rules", file.name], capture_output=True, text=True, timeout=60)
+        assert f"{len(as_rules)} rules found" in done.stdout, (done.stdout, done.stderr)
     for file, names in used.items():
         assert len(names) > 15 and names <= known, (file, sorted(names - known))
 

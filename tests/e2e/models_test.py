@@ -9,6 +9,7 @@ import tempfile
 
 from black_hole_test import metric
 from deployment import BINARY, Process, create_model, eventually, get_json, request, run
+from metrics_test import promtool_accepts
 from migration_test import Stream, kill, told
 
 TIMED = """worker:
@@ -117,6 +118,7 @@ def each_model_has_its_workers_tokenizer_and_mode():
         assert metric(gateway, "kvist_gateway_router_mode", model="vendor/computed", mode="kv") == 1
         assert metric(gateway, "kvist_gateway_kv_index_blocks", model="vendor/computed", worker=first) > 5
         assert metric(gateway, "kvist_gateway_refused_requests_total", model="") == 2
+        promtool_accepts("two models", request(gateway.admin + "/metrics")[2])
         eventually(lambda: all(f"model={name} " in (folder / "access.log").read_text() for name in ("timed", "vendor/computed")), "models in the access log")
 
 

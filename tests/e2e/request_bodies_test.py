@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 import zlib
 
-from black_hole_test import config_of, status
+from black_hole_test import config_of, metric, status
 from deployment import BINARY, Process, deployment, eventually, request, run
 from fake_worker import FakeWorker
 
@@ -141,6 +141,29 @@ def requests_in_other_apis_are_logged_as_they_came():
         assert all(line["outcome"] == ("completed" if line["status"] == 200 else "rejected") for line in lines()), lines()
 
 
+def long_requests_are_read_beside_the_loop():
+    """A chat, one in another API, what is passed on and what cannot be read: all come to the worker as short ones do."""
+    words = "hello there " * 30_000
+    with fake_fleet() as (_, gateway, worker):
+        def last_body(path, body):
+            code, _, text = request(gateway.url + path, body)
+            assert code == 200, (path, code, text[:300])
+            return json.loads(worker.bodies[-1][1])
+
+        chat = {"model": "test-model", "messages": [{"role": "user", "content": words}], "max_tokens": 3}
+        assert last_body("/v1/chat/completions", chat) == chat
+        assert last_body("/v1/messages", chat)["messages"] == chat["messages"]
+        embedding = {"model": "test-model", "input": words}
+        assert last_body("/v1/embeddings", embedding) == embedding
+        unreadable = {**chat, "messages": words}
+        assert last_body("/v1/chat/completions", unreadable) == unreadable
+        # The last one twice: nothing was found to read, and then its model and priority were looked for.
+        assert metric(gateway, "kvist_gateway_prompts_read_total") == 5 and metric(gateway, "kvist_gateway_prompts_waiting") == 0
+        assert request(gateway.url + "/v1/messages", {"model": "test-model", "max_tokens": 3, "messages": words})[0] == 400
+        assert last_body("/v1/chat/completions", CHAT) == CHAT
+        assert metric(gateway, "kvist_gateway_prompts_read_total") == 5, "a short one is read on the loop"
+
+
 if __name__ == "__main__":
     run([compressed_bodies_are_read_by_gateway_and_worker, workers_get_bodies_as_they_were, other_names_of_the_model_are_the_models_everywhere,
-         priorities_of_keys_reach_the_workers, requests_in_other_apis_are_logged_as_they_came])
+         priorities_of_keys_reach_the_workers, requests_in_other_apis_are_logged_as_they_came, long_requests_are_read_beside_the_loop])

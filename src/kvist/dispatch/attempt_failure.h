@@ -36,7 +36,8 @@ enum class RequestScope : std::uint8_t {
   kOwnModel,    ///< an answer of the gateway's model
   kAdapter,     ///< an answer of an adapter of it
   kGeneration,  ///< an answer of a model that the gateway does not know, or it could not read which
-  kOther,       ///< another endpoint: statuses below 500 are its own business
+  kComputed,    ///< what another endpoint computes (embeddings, ranks): a worker may be without it
+  kOther,       ///< any other endpoint: statuses below 500 are its own business
 };
 
 /// The failure that a status stands for; nothing if the status is about the request and not about the worker.

@@ -21,7 +21,9 @@ namespace kvist::gateway {
 namespace {
 
 /// Writing the decisions holds the loop up for about 10 ms per MiB.
-constexpr std::size_t kMaxDecisionsAnswerBytes = std::size_t{8} << 20;
+constexpr std::size_t kMaxDecisionsAnswerBytes = std::size_t{1} << 20;
+/// Of a request that sets the mode, which is read as YAML at about 300 ms per MB.
+constexpr std::size_t kMostModeBytes = 1'024;
 
 struct NewMode {
   std::string model = {};  // empty: not said
@@ -30,6 +32,8 @@ struct NewMode {
 
 // JSON is YAML, so the configuration's reader can read this body, with its bounds and its error messages.
 Result<NewMode> read_mode(std::string_view body) {
+  if (body.size() > kMostModeBytes)
+    return fail(ErrorCode::kTooLarge, fmt::format("body: expected at most {} bytes", kMostModeBytes));
   KVIST_TRY(const YamlNode document, YamlNode::parse(body, "body"));
   if (!document.is_map()) {
     return fail(ErrorCode::kInvalidArgument, "body: expected an object like {\"mode\":\"kv\"}");

@@ -24,7 +24,7 @@ namespace kvist::gateway {
 [[nodiscard]] net::HttpResponse set_router_mode(const SharedParts& shared, const ServedModels& models,
                                                 const net::HttpRequest& request);
 /// GET /admin/decisions?limit=N&request=ID&model=NAME: recent decisions, newest first (docs/formats/decisions.md), of
-/// one model: the one that is named, or that has the request. The answer ends after 8 MiB; then "more" is true.
+/// one model: the one that is named, or that has the request. The answer ends after 1 MiB; then "more" is true.
 [[nodiscard]] net::HttpResponse get_decisions(const ServedModels& models, const net::HttpRequest& request);
 /// GET /admin/status: an object for the model or, if the settings have a list of models, {"in_flight","models"} with
 /// one such object for each.

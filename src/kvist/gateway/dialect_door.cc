@@ -37,13 +37,33 @@ net::HttpResponse in_form_of(const net::HttpRequest& request, net::HttpResponse 
   return error;
 }
 
-void handle_dialect(Dialect dialect, net::EventLoop& loop, ModelDoor& door, net::HttpRequest request,
-                    const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease) {
-  auto translation = dialects::translate(dialect, request.body);
+void DialectDoor::handle(Dialect dialect, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
+                         KeyLease lease) {
+  Asked asked{dialect, std::move(request), exchange, std::move(lease)};
+  if (asked.request.body.size() > kTranslatedOnLoopBytes) return translate_beside(std::move(asked));
+  auto translation = dialects::translate(dialect, asked.request.body);
+  on_translated(std::move(asked), std::move(translation));
+}
+
+void DialectDoor::translate_beside(Asked asked) {
+  // Held by pointer, as a function that can be copied cannot hold a lease.
+  const auto held = std::make_shared<Asked>(std::move(asked));
+  ReadingPool::Work work = [this, held]() -> std::function<void()> {
+    const auto translation =
+        std::make_shared<Result<dialects::Translation>>(dialects::translate(held->dialect, held->request.body));
+    return [this, held, translation] { on_translated(std::move(*held), std::move(*translation)); };
+  };
+  if (pool_.submit(std::move(work), held->request.body.size())) return;
+  on_translated(std::move(*held),
+                fail(ErrorCode::kResourceExhausted, "too many requests wait to be translated; try again later"));
+}
+
+void DialectDoor::on_translated(Asked asked, Result<dialects::Translation> translation) {
   auto translated = std::make_shared<TranslatedExchange>(
-      loop, dialect, translation ? std::move(translation->answer) : nullptr, exchange);
+      *loop_, asked.dialect, translation ? std::move(translation->answer) : nullptr, asked.exchange);
+  net::HttpRequest& request = asked.request;
   if (!translation)
-    return door.turn_away(std::move(request), std::move(translated), std::move(lease), translation.error());
+    return door_->turn_away(std::move(request), std::move(translated), std::move(asked.lease), translation.error());
   request.came_to = std::exchange(request.target, std::string(translation->path));
   request.body = std::move(translation->body);
   request.headers.remove_if([](std::string_view name) {
@@ -51,9 +71,9 @@ void handle_dialect(Dialect dialect, net::EventLoop& loop, ModelDoor& door, net:
   });
   request.headers.add("Content-Type", "application/json");
   rename_key(request.headers);
-  if (dialect == Dialect::kCountTokens)
-    return door.pass_on(std::move(request), std::move(translated), std::move(lease));
-  door.handle(Api::kChat, std::move(request), std::move(translated), std::move(lease));
+  if (asked.dialect == Dialect::kCountTokens)
+    return door_->pass_on(std::move(request), std::move(translated), std::move(asked.lease));
+  door_->handle(Api::kChat, std::move(request), std::move(translated), std::move(asked.lease));
 }
 
 }  // namespace kvist::gateway

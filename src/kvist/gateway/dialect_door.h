@@ -1,12 +1,14 @@
 // Where requests in the APIs of other vendors come in: translated, they are chats like all others.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 
 #include "kvist/dialects/dialect.h"
 #include "kvist/gateway/key_gate.h"
 #include "kvist/gateway/model_door.h"
+#include "kvist/gateway/reading_pool.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_server.h"
 
@@ -18,9 +20,34 @@ namespace kvist::gateway {
 /// An error answer in the form of the API that the request is in.
 [[nodiscard]] net::HttpResponse in_form_of(const net::HttpRequest& request, net::HttpResponse error);
 
-/// Translates the request and gives it to its model's proxy; the answer is translated back. A request that cannot be
-/// translated is answered here. Threads: the loop's, which is the door's.
-void handle_dialect(dialects::Dialect dialect, net::EventLoop& loop, ModelDoor& door, net::HttpRequest request,
-                    const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease);
+/// Translates requests of other APIs and gives them to their model's proxy; the answers are translated back. A request
+/// that cannot be translated is answered here. Long ones are translated beside the loop. Threads: the loop's, which is
+/// the door's.
+class DialectDoor {
+ public:
+  /// Requires: both outlive this object.
+  DialectDoor(net::EventLoop& loop, ModelDoor& door) : loop_(&loop), door_(&door), pool_(loop, {.threads = 1}) {}
+
+  void handle(dialects::Dialect dialect, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
+              KeyLease lease);
+
+ private:
+  /// A request, which nobody else touches while it is translated.
+  struct Asked {
+    dialects::Dialect dialect;
+    net::HttpRequest request;
+    std::shared_ptr<net::HttpExchange> exchange;
+    KeyLease lease;
+  };
+  /// What takes about a millisecond.
+  static constexpr std::size_t kTranslatedOnLoopBytes = 32U << 10;
+
+  void translate_beside(Asked asked);
+  void on_translated(Asked asked, Result<dialects::Translation> translation);
+
+  net::EventLoop* loop_;
+  ModelDoor* door_;
+  ReadingPool pool_;
+};
 
 }  // namespace kvist::gateway

@@ -63,7 +63,9 @@ void write_refused(const std::map<int, std::uint64_t>& refused, MetricsPage& pag
 
 void write_requests(const ModelParts& parts, const ProxyReport& proxies, MetricsPage& page) {
   const dispatch::DispatchCounters& counters = parts.dispatcher.counters();
-  write_outcomes(page, counters.without_worker, "");
+  dispatch::OutcomeCounts without_worker = counters.without_worker;
+  without_worker.by_outcome[static_cast<std::size_t>(dispatch::Outcome::kClientGone)] += proxies.left_early;
+  write_outcomes(page, without_worker, "");
   for (std::uint32_t i = 0; i < parts.fleet.size(); ++i) {
     if (parts.is_watched(WorkerId(i)))
       write_outcomes(page, counters.by_worker[i], parts.fleet.worker(WorkerId(i)).name);
@@ -194,15 +196,14 @@ void write_record(const RecordWriter& recorder, MetricsPage& page) {
 }
 
 void write_reading(const ModelParts& parts, const ProxyReport& proxies, MetricsPage& page) {
-  if (!proxies.pool) return;
-  const ReadingPool::Counters& work = *proxies.pool;
-  page.counter("kvist_gateway_prompts_read_total", "Prompts rendered, tokenized and hashed beside the loop",
-               number(work.done));
+  const ReadingPool::Counters& work = proxies.pool;
+  page.counter("kvist_gateway_prompts_read_total", "Long requests read beside the loop", number(work.done));
   page.counter("kvist_gateway_prompts_read_seconds_total", "Thread time of that", work.busy_seconds);
   page.counter("kvist_gateway_prompts_waited_seconds_total", "How long they waited for a thread", work.waited_seconds);
-  page.gauge("kvist_gateway_prompts_waiting", "Prompts that wait for a thread", number(work.waiting));
+  page.gauge("kvist_gateway_prompts_waiting", "Long requests that wait for a thread", number(work.waiting));
   page.gauge("kvist_gateway_prompts_waiting_bytes", "Bytes of their bodies", number(work.waiting_bytes));
-  page.counter("kvist_gateway_prompts_refused_total", "Prompts not read as too many waited", number(work.refused));
+  page.counter("kvist_gateway_prompts_refused_total", "Long requests refused as too many waited", number(work.refused));
+  if (!parts.reader.is_slow()) return;
   const PrefixCacheCounters cache = parts.reader.cache_counters();
   page.counter("kvist_gateway_prompt_cache_bytes_total", "Bytes of rendered chats", number(cache.prompt_bytes));
   page.counter("kvist_gateway_prompt_cache_hit_bytes_total", "Of those, tokenized and hashed before",

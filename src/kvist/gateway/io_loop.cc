@@ -23,10 +23,11 @@ struct IoLoop::Parts {
   };
 
   Parts(net::EventLoop& loop, const Options& options)
-      : client(loop, options.client), door(options.reporter), reporter(options.reporter) {}
+      : client(loop, options.client), door(options.reporter), dialects(loop, door), reporter(options.reporter) {}
 
   net::HttpClient client;
   ModelDoor door;
+  DialectDoor dialects;
   std::map<ModelId, OpenModel> models;
   RequestReporter* reporter;  // null: no one is told of requests
   std::unique_ptr<net::HttpServer> server;
@@ -161,7 +162,8 @@ void IoLoop::handle(net::HttpRequest request, const std::shared_ptr<net::HttpExc
   if (front_.keys == nullptr || needs_no_key(request)) return handle_admitted(std::move(request), exchange, {});
   KeyGate::Verdict verdict = front_.keys->admit(request, net::now());
   if (verdict.refusal) {
-    if (parts_->reporter != nullptr) parts_->reporter->refused(request, verdict.refusal->status, net::now());
+    if (parts_->reporter != nullptr)
+      parts_->reporter->refused(request, verdict.refusal->status, verdict.refused_key, net::now());
     return exchange->respond(in_form_of(request, *std::move(verdict.refusal)));
   }
   handle_admitted(std::move(request), exchange, std::move(verdict.lease));
@@ -175,7 +177,7 @@ void IoLoop::handle_admitted(net::HttpRequest request, const std::shared_ptr<net
   if (request.method == "POST" && path == "/v1/completions")
     return parts_->door.handle(Api::kCompletions, std::move(request), exchange, std::move(lease));
   if (const auto dialect = dialect_of(request))
-    return handle_dialect(*dialect, loop_, parts_->door, std::move(request), exchange, std::move(lease));
+    return parts_->dialects.handle(*dialect, std::move(request), exchange, std::move(lease));
   if (front_.is_passed_on(request)) return parts_->door.pass_on(std::move(request), exchange, std::move(lease));
   forward(std::move(request), exchange, std::move(lease));
 }

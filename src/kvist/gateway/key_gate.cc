@@ -9,6 +9,7 @@
 #include "kvist/base/json_writer.h"
 #include "kvist/gateway/error_answer.h"
 #include "kvist/gateway/key_account.h"
+#include "kvist/gateway/proxy_headers.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/telemetry/log.h"
 
@@ -32,6 +33,12 @@ net::HttpResponse unknown_key(bool has_one) {
                           "invalid_request_error", "invalid_api_key");
   response.headers.set("WWW-Authenticate", "Bearer");
   return response;
+}
+
+// So that a client, and the log, can say which of its requests it was.
+net::HttpResponse named(net::HttpResponse answer, const net::Headers& request) {
+  if (const auto id = given_request_id(request); !id.empty()) answer.headers.set(kRequestIdHeader, std::string(id));
+  return answer;
 }
 
 net::HttpResponse over_limit(const KeyAccount& account, const KeyRefusal& refused) {
@@ -65,12 +72,12 @@ std::string_view key_of(const net::Headers& headers) {
 KeyGate::Verdict KeyGate::admit(const net::HttpRequest& request, TimePoint now) {
   const std::string_view key = key_of(request.headers);
   std::shared_ptr<KeyAccount> account = key.empty() ? nullptr : ring_->find(key);
-  if (!account) return {.refusal = turn_away(!key.empty(), now)};
+  if (!account) return {.refusal = turn_away(request.headers, !key.empty(), now)};
   // Until the worker says how many it has.
   const std::uint64_t estimate = request.body.size() / kBytesPerToken;
   if (const auto refused = account->admit(estimate, now)) {
     warn(fmt::format("the key {} has reached its {}", account->name(), to_string(refused->limit)), now);
-    return {.refusal = over_limit(*account, *refused)};
+    return {.refusal = named(over_limit(*account, *refused), request.headers), .refused_key = account->name()};
   }
   return {.lease = KeyLease(std::move(account), estimate)};
 }
@@ -78,13 +85,13 @@ KeyGate::Verdict KeyGate::admit(const net::HttpRequest& request, TimePoint now) 
 std::optional<net::HttpResponse> KeyGate::refuse_stranger(const net::HttpRequest& head, TimePoint now) {
   const std::string_view key = key_of(head.headers);
   if (!key.empty() && ring_->find(key)) return std::nullopt;
-  return turn_away(!key.empty(), now);
+  return turn_away(head.headers, !key.empty(), now);
 }
 
-net::HttpResponse KeyGate::turn_away(bool has_key, TimePoint now) {
+net::HttpResponse KeyGate::turn_away(const net::Headers& headers, bool has_key, TimePoint now) {
   unauthenticated_.fetch_add(1, std::memory_order_relaxed);
   warn(has_key ? "a request with an unknown key" : "a request without a key", now);
-  return unknown_key(has_key);
+  return named(unknown_key(has_key), headers);
 }
 
 void KeyGate::warn(const std::string& what, TimePoint now) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "kvist/gateway/key_ring.h"
@@ -44,6 +45,10 @@ class KeyLease {
     tokens_ = (prompt_tokens > estimated_ ? prompt_tokens : estimated_) + tokens;
   }
   [[nodiscard]] const KeyAccount* account() const { return account_.get(); }
+  /// The name of its key; empty: it has none.
+  [[nodiscard]] std::string_view key_name() const {
+    return account_ ? std::string_view(account_->name()) : std::string_view();
+  }
   /// The class of its key; empty: it has none.
   [[nodiscard]] std::string_view key_class() const {
     return account_ ? std::string_view(account_->key_class()) : std::string_view();
@@ -74,6 +79,7 @@ class KeyGate {
   struct Verdict {
     KeyLease lease = {};
     std::optional<net::HttpResponse> refusal = {};  ///< 401, or 429 with Retry-After
+    std::string refused_key = {};                   ///< the name of a key whose limits are reached
   };
   [[nodiscard]] Verdict admit(const net::HttpRequest& request, TimePoint now);
   /// Judges a request by its head, before its body takes memory: 401, unless it has a good key or needs none. Its
@@ -86,7 +92,7 @@ class KeyGate {
   [[nodiscard]] const KeyRing& ring() const { return *ring_; }
 
  private:
-  [[nodiscard]] net::HttpResponse turn_away(bool has_key, TimePoint now);
+  [[nodiscard]] net::HttpResponse turn_away(const net::Headers& headers, bool has_key, TimePoint now);
   void warn(const std::string& what, TimePoint now);
 
   std::shared_ptr<KeyRing> ring_;

@@ -22,14 +22,14 @@ void ModelDoor::close(ModelId model) {
 
 void ModelDoor::handle(Api api, net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange,
                        KeyLease lease, std::shared_ptr<Carrier> carrier) {
-  Proxy* const proxy = pick(request, *exchange);
+  Proxy* const proxy = pick(request, *exchange, lease);
   if (proxy == nullptr) return lease.used(0);
   proxy->handle(api, std::move(request), exchange, std::move(lease), std::move(carrier));
 }
 
 void ModelDoor::pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease,
                         std::shared_ptr<Carrier> carrier) {
-  Proxy* const proxy = pick(request, *exchange);
+  Proxy* const proxy = pick(request, *exchange, lease);
   if (proxy == nullptr) return lease.used(0);
   proxy->pass_on(std::move(request), exchange, std::move(lease), std::move(carrier));
 }
@@ -43,24 +43,24 @@ Result<ModelId> ModelDoor::model_of(const net::HttpRequest& request) const {
   return names_->find(name);
 }
 
-Proxy* ModelDoor::pick(const net::HttpRequest& request, net::HttpExchange& exchange) {
+Proxy* ModelDoor::pick(const net::HttpRequest& request, net::HttpExchange& exchange, const KeyLease& lease) {
   const Result<ModelId> model = model_of(request);
   if (!model) {
-    refuse(request, exchange, model.error());
+    refuse(request, exchange, lease, model.error());
     return nullptr;
   }
   Proxy* const proxy = model->value() < proxies_.size() ? proxies_[model->value()] : nullptr;
   // The names come and go with the proxies, in this order; so this is a model that is just leaving.
-  if (proxy == nullptr) refuse(request, exchange, {ErrorCode::kUnavailable, "the model is being removed"});
+  if (proxy == nullptr) refuse(request, exchange, lease, {ErrorCode::kUnavailable, "the model is being removed"});
   return proxy;
 }
 
-void ModelDoor::refuse(const net::HttpRequest& request, net::HttpExchange& exchange, const Error& error) {
-  const std::string_view given = request.headers.find(kRequestIdHeader).value_or("");
-  net::HttpResponse answer = error_answer(error, is_usable_request_id(given) ? std::string(given) : std::string());
+void ModelDoor::refuse(const net::HttpRequest& request, net::HttpExchange& exchange, const KeyLease& lease,
+                       const Error& error) {
+  net::HttpResponse answer = error_answer(error, std::string(given_request_id(request.headers)));
   if (error.code == ErrorCode::kNotFound) answer.body = openai::model_not_found_body(error.message);
   ++refused_[answer.status];
-  if (reporter_ != nullptr) reporter_->refused(request, answer.status, net::now());
+  if (reporter_ != nullptr) reporter_->refused(request, answer.status, lease.key_name(), net::now());
   exchange.respond(std::move(answer));
 }
 
@@ -69,7 +69,7 @@ void ModelDoor::turn_away(net::HttpRequest request, const std::shared_ptr<net::H
   for (Proxy* const proxy : proxies_)
     if (proxy != nullptr) return proxy->turn_away(std::move(request), exchange, std::move(lease), error);
   lease.used(0);
-  refuse(request, *exchange, error);
+  refuse(request, *exchange, lease, error);
 }
 
 }  // namespace kvist::gateway

@@ -45,9 +45,9 @@ class ModelDoor {
 
  private:
   /// The proxy of the request's model; null if the request was answered, because there is none.
-  [[nodiscard]] Proxy* pick(const net::HttpRequest& request, net::HttpExchange& exchange);
+  [[nodiscard]] Proxy* pick(const net::HttpRequest& request, net::HttpExchange& exchange, const KeyLease& lease);
   [[nodiscard]] Result<ModelId> model_of(const net::HttpRequest& request) const;
-  void refuse(const net::HttpRequest& request, net::HttpExchange& exchange, const Error& error);
+  void refuse(const net::HttpRequest& request, net::HttpExchange& exchange, const KeyLease& lease, const Error& error);
 
   RequestReporter* reporter_;
   std::shared_ptr<const ModelNames> names_ = std::make_shared<const ModelNames>();

@@ -52,6 +52,7 @@ dispatch::RequestScope scope_of(const ProxyJob& job) {
     case RequestKind::kUnread:
       return job.adapter.empty() ? dispatch::RequestScope::kGeneration : dispatch::RequestScope::kAdapter;
     case RequestKind::kOther:
+      if (only_computes(job.request.path())) return dispatch::RequestScope::kComputed;
       return dispatch::RequestScope::kOther;
   }
   return dispatch::RequestScope::kOther;

@@ -50,26 +50,18 @@ void ProxyReport::add(const ProxyReport& other) {
   counters.move_gap.add(other.counters.move_gap);
   for (std::size_t i = 0; i < kMigrationRefusals; ++i) counters.unmoved_streams[i] += other.counters.unmoved_streams[i];
   for (const auto& [status, count] : other.refused) refused[status] += count;
+  left_early += other.left_early;
   passed_on_unread += other.passed_on_unread;
   passed_on_others += other.passed_on_others;
   under_way += other.under_way;
-  if (!other.pool) return;
-  if (!pool) pool.emplace();
-  pool->done += other.pool->done;
-  pool->refused += other.pool->refused;
-  pool->busy_seconds += other.pool->busy_seconds;
-  pool->waited_seconds += other.pool->waited_seconds;
-  pool->waiting += other.pool->waiting;
-  pool->waiting_bytes += other.pool->waiting_bytes;
+  ReadingPool::add(pool, other.pool);
 }
 
 Proxy::Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& client, RoutingChannel& channel,
              const PromptReader& reader, std::vector<spec::UpstreamSpec> workers)
     : reader_(&reader),
       workers_(std::move(workers)),
-      pool_(reader.is_slow()
-                ? std::make_unique<ReadingPool>(loop, ReadingPool::Options{.threads = options.reading_threads})
-                : nullptr),
+      pool_(loop, {.threads = options.reading_threads}),
       migration_(options.migration),
       parts_{.client = &client,
              .channel = &channel,
@@ -100,10 +92,11 @@ ProxyReport Proxy::report() const {
   return {.counters = counters_,
           .times = times_,
           .refused = refused_,
+          .left_early = left_early_,
           .passed_on_unread = passed_on_unread_,
           .passed_on_others = passed_on_others_,
           .under_way = live_.size() + reading_ + starting_,
-          .pool = pool_ ? std::optional(pool_->counters()) : std::nullopt};
+          .pool = pool_.counters()};
 }
 
 Proxy::ArrivalPointer Proxy::arrive(Api api, net::HttpRequest request,
@@ -128,9 +121,13 @@ void Proxy::handle(Api api, net::HttpRequest request, const std::shared_ptr<net:
   arrival->carrier = std::move(carrier);
   if (const auto room = check_room(); !room) return refuse(*arrival, room.error());
   if (!parts_.channel->has_room()) return admit_unasked(arrival);
-  if (!pool_ || arrival->request.body.size() <= kReadOnLoopBytes)
+  if (arrival->request.body.size() <= (reader_->is_slow() ? kTokenizedOnLoopBytes : kReadOnLoopBytes))
     return on_read(arrival, prepare(*reader_, api, arrival->request.body, readings_));
-  if (const auto begun = read_on_pool(arrival); !begun) refuse(*arrival, begun.error());
+  read_on_pool(arrival, [this, arrival, readings = readings_]() -> std::function<void()> {
+    Result<PreparedRequest> read = fail(ErrorCode::kDeadlineExceeded, "the gateway had no time to read the prompt");
+    if (is_wanted(*arrival)) read = prepare(*reader_, arrival->api, arrival->request.body, readings);
+    return [this, arrival, result = std::move(read)]() mutable { on_read(arrival, std::move(result)); };
+  });
 }
 
 // The dispatcher counts the refusal and words it; or there is room again by now.
@@ -143,28 +140,32 @@ Result<void> Proxy::check_room() const {
   return {};
 }
 
-Result<void> Proxy::read_on_pool(const ArrivalPointer& arrival) {
+bool Proxy::is_wanted(const Arrival& arrival) {
+  return net::now() < arrival.arrived + kMaxReadingWait && !arrival.client_left;
+}
+
+void Proxy::read_on_pool(const ArrivalPointer& arrival, ReadingPool::Work read) {
   arrival->exchange->on_client_gone([weak = std::weak_ptr<Arrival>(arrival)] {
     if (const auto left = weak.lock()) left->client_left = true;
   });
-  ReadingPool::Work work = [this, held = arrival, readings = readings_]() mutable -> std::function<void()> {
-    Result<PreparedRequest> read = fail(ErrorCode::kDeadlineExceeded, "the gateway had no time to read the prompt");
-    if (net::now() < held->arrived + kMaxReadingWait && !held->client_left)
-      read = prepare(*reader_, held->api, held->request.body, readings);
-    return [this, back = std::move(held), result = std::move(read)]() mutable {
+  ReadingPool::Work work = [this, call = std::move(read)]() mutable -> std::function<void()> {
+    std::function<void()> then = call();
+    call = nullptr;
+    return [this, go_on = std::move(then)] {
       --reading_;
-      on_read(back, std::move(result));
+      go_on();
       look_whether_idle();
     };
   };
-  if (!pool_->submit(std::move(work), arrival->request.body.size()))
-    return fail(ErrorCode::kResourceExhausted, "too many prompts wait to be read; try again later");
-  ++reading_;
-  return {};
+  if (pool_.submit(std::move(work), arrival->request.body.size())) {
+    ++reading_;
+  } else {
+    refuse(*arrival, {ErrorCode::kResourceExhausted, "too many prompts wait to be read; try again later"});
+  }
 }
 
 void Proxy::on_read(const ArrivalPointer& arrival, Result<PreparedRequest> read) {
-  if (arrival->client_left) return report_early_end(*arrival, 0, dispatch::Outcome::kClientGone);
+  if (arrival->client_left) return note_left(*arrival);
   if (!read && is_gateways_own(read.error().code)) return refuse(*arrival, read.error());
   if (broken_off_) return refuse(*arrival, {ErrorCode::kUnavailable, "the gateway is shutting down"});
   if (!read) return admit_unread(arrival, RequestKind::kUnread);
@@ -182,6 +183,12 @@ void Proxy::pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExc
 void Proxy::turn_away(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease,
                       const Error& error) {
   refuse(*arrive(Api::kChat, std::move(request), exchange, std::move(lease)), error);
+}
+
+void Proxy::note_left(Arrival& arrival) {
+  ++left_early_;
+  arrival.lease.used(0);
+  report_early_end(arrival, 0, dispatch::Outcome::kClientGone);
 }
 
 void Proxy::report_early_end(Arrival& arrival, int status, dispatch::Outcome outcome) {
@@ -226,12 +233,30 @@ void Proxy::admit_unread(const ArrivalPointer& arrival, RequestKind kind) {
 }
 
 void Proxy::begin_unread(const ArrivalPointer& arrival, dispatch::RequestProfile profile, RequestKind kind) {
-  const bool has_key = arrival->lease.account() != nullptr;
+  if (arrival->request.body.size() <= kReadOnLoopBytes)
+    return on_settled(arrival, std::move(profile), kind, settle(*arrival, readings_));
+  read_on_pool(arrival, [this, arrival, kind, readings = readings_, known = std::move(profile)] {
+    Result<UnreadBody> unread = fail(ErrorCode::kDeadlineExceeded, "the gateway had no time to read the request");
+    if (is_wanted(*arrival)) unread = settle(*arrival, readings);
+    return [this, arrival, kind, known, result = std::move(unread)]() mutable {
+      on_settled(arrival, std::move(known), kind, std::move(result));
+    };
+  });
+}
+
+Result<UnreadBody> Proxy::settle(Arrival& arrival, const FleetReadings& readings) const {
+  const bool has_key = arrival.lease.account() != nullptr;
+  if (!arrival.carrier) return settle_unread(arrival.request, *reader_, readings, has_key);
   // What a carrier takes to the worker stays as the client sent it.
-  net::HttpRequest copy = arrival->carrier ? arrival->request : net::HttpRequest();
-  net::HttpRequest& settled = arrival->carrier ? copy : arrival->request;
-  auto unread = settle_unread(settled, *reader_, readings_, has_key);
+  net::HttpRequest copy = arrival.request;
+  return settle_unread(copy, *reader_, readings, has_key);
+}
+
+void Proxy::on_settled(const ArrivalPointer& arrival, dispatch::RequestProfile profile, RequestKind kind,
+                       Result<UnreadBody> unread) {
+  if (arrival->client_left) return note_left(*arrival);
   if (!unread) return refuse(*arrival, unread.error());
+  if (broken_off_) return refuse(*arrival, {ErrorCode::kUnavailable, "the gateway is shutting down"});
   profile.blocks = std::make_shared<const std::vector<kv::BlockHash>>();
   profile.adapter = unread->adapter;
   ProxyJob job{.kind = kind, .usage_wanted = true, .prediction_is_whole = false, .adapter = std::move(unread->adapter)};
@@ -332,7 +357,7 @@ void Proxy::on_started(Arrival& arrival, const dispatch::Started& ticket) {
       parts_.recorder->add(std::move(*arrival.job.record));
     }
     if (!arrival.client_left) return refuse(arrival, refusal, outcome, refusal.retry_after);
-    return report_early_end(arrival, 0, dispatch::Outcome::kClientGone);
+    return report_early_end(arrival, 0, outcome);  // as it was counted
   }
   if (arrival.client_left) {
     report_early_end(arrival, 0, dispatch::Outcome::kClientGone);
@@ -359,9 +384,7 @@ void Proxy::on_started(Arrival& arrival, const dispatch::Started& ticket) {
 }
 
 std::string Proxy::request_id_for(const net::Headers& headers) {
-  if (const auto given = headers.find(kRequestIdHeader); given && is_usable_request_id(*given)) {
-    return std::string(*given);
-  }
+  if (const auto given = given_request_id(headers); !given.empty()) return std::string(given);
   const std::uint64_t number = ++generated_ids_;
   return fmt::format("req-{:016x}{:08x}", mix_seed({request_id_seed_, number}), number & 0xFFFF'FFFFU);
 }

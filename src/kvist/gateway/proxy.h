@@ -18,6 +18,7 @@
 #include "kvist/gateway/proxied_request.h"
 #include "kvist/gateway/proxy_headers.h"
 #include "kvist/gateway/reading_pool.h"
+#include "kvist/gateway/unread_body.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_client.h"
 #include "kvist/net/http_server.h"
@@ -30,10 +31,11 @@ struct ProxyReport {
   ProxyCounters counters;
   RequestTimesTable times;
   std::map<int, std::uint64_t> refused;  ///< by status: requests that reached no worker
+  std::uint64_t left_early = 0;          ///< whose clients left before routing was asked for a worker
   std::uint64_t passed_on_unread = 0;    ///< chats and completions that could not be read and were given to a worker
   std::uint64_t passed_on_others = 0;    ///< the same of all other endpoints
   std::size_t under_way = 0;             ///< requests now, those whose prompt is being read among them
-  std::optional<ReadingPool::Counters> pool;  ///< if long prompts are read on other threads
+  ReadingPool::Counters pool;            ///< of long requests, which are read on other threads
 
   void add(const ProxyReport& other);
 };
@@ -41,10 +43,9 @@ struct ProxyReport {
 /// Takes requests, refuses what cannot be served, and owns the requests under way.
 /// A request that cannot be read goes to a worker too, chosen as if nothing were known of its prompt, because the
 /// worker may understand what the gateway does not, or says in its own words what is wrong.
-/// With the byte tokenizer a prompt is read (rendered, tokenized, hashed) on this thread, which takes a few
-/// microseconds per thousand tokens. With a model's own tokenizer only short prompts are; long ones are read on a
-/// ReadingPool. So requests that a client sends at once may overtake each other. Those of one session do not, because a
-/// client waits for an answer before it sends the next. Threads: the loop's.
+/// Short requests are read (rendered, tokenized, hashed) on this thread, long ones on a ReadingPool, so that nobody's
+/// holds up the streams of others. So requests that a client sends at once may overtake each other. Those of one
+/// session do not, because a client waits for an answer before it sends the next. Threads: the loop's.
 class Proxy {
  public:
   struct Options {
@@ -53,7 +54,7 @@ class Proxy {
     Duration stream_keepalive{};        ///< 0: none
     bool send_priority = false;         ///< spec::GatewaySpec::send_priority
     std::uint64_t request_id_seed = 0;  ///< makes generated request ids different from those of other proxies
-    std::size_t reading_threads = 2;    ///< for long prompts with a model's own tokenizer
+    std::size_t reading_threads = 2;    ///< for long prompts
     RecordWriter* recorder = nullptr;   ///< outlives the proxy; null: nothing is recorded
     bool pass_client_keys = false;      ///< whether workers get the clients' credentials
     spec::MigrationSpec migration = {};
@@ -120,18 +121,28 @@ class Proxy {
   };
 
   using ArrivalPointer = std::shared_ptr<Arrival>;
-  static constexpr std::size_t kReadOnLoopBytes = 16U << 10;
+  // Longer bodies would hold up the loop by more than about a millisecond. Without a tokenizer of the model a prompt's
+  // bytes stand for its tokens, which is quicker.
+  static constexpr std::size_t kTokenizedOnLoopBytes = 16U << 10;
+  static constexpr std::size_t kReadOnLoopBytes = 64U << 10;
 
   /// Breaks off answers that stand still, and keeps streams alive, as long as there are requests.
   void watch_streams();
   [[nodiscard]] Result<void> check_room() const;
-  [[nodiscard]] Result<void> read_on_pool(const ArrivalPointer& arrival);
+  /// Has the pool do `read`, and refuses the request if too much waits there.
+  void read_on_pool(const ArrivalPointer& arrival, ReadingPool::Work read);
+  /// Whether a thread that has come to the request should still read it. Threads: any.
+  [[nodiscard]] static bool is_wanted(const Arrival& arrival);
   void on_read(const ArrivalPointer& arrival, Result<PreparedRequest> read);
   void admit(const ArrivalPointer& arrival, PreparedRequest prepared);
   void admit_unread(const ArrivalPointer& arrival, RequestKind kind);
   void admit_unasked(const ArrivalPointer& arrival);
   /// What is not read is routed by the model that it names all the same, and has no better priority than its key.
   void begin_unread(const ArrivalPointer& arrival, dispatch::RequestProfile profile, RequestKind kind);
+  /// Threads: whose the arrival is meanwhile.
+  [[nodiscard]] Result<UnreadBody> settle(Arrival& arrival, const FleetReadings& readings) const;
+  void on_settled(const ArrivalPointer& arrival, dispatch::RequestProfile profile, RequestKind kind,
+                  Result<UnreadBody> unread);
   /// Asks for a worker. `asked`: by the body. Fills in the fields of `job` that describe the request itself.
   void begin(const ArrivalPointer& arrival, dispatch::RequestProfile profile, ProxyJob job,
              const openai::AskedPriority& asked);
@@ -147,6 +158,8 @@ class Proxy {
   void on_started(Arrival& arrival, const dispatch::Started& ticket);
   void refuse(Arrival& arrival, const Error& error, dispatch::Outcome outcome = dispatch::Outcome::kRejected,
               Duration retry_after = dispatch::Refusal::kAtOnce);
+  /// The client left while its request was read.
+  void note_left(Arrival& arrival);
   /// The request ends before a worker has it; status 0: its client has left.
   void report_early_end(Arrival& arrival, int status, dispatch::Outcome outcome);
   [[nodiscard]] ArrivalPointer arrive(Api api, net::HttpRequest request,
@@ -161,7 +174,7 @@ class Proxy {
   const PromptReader* reader_;
   std::vector<spec::UpstreamSpec> workers_;  // by WorkerId: this loop's copy
   FleetReadings readings_;
-  std::unique_ptr<ReadingPool> pool_;
+  ReadingPool pool_;
   std::size_t reading_ = 0;   // number of requests on the pool
   std::size_t starting_ = 0;  // number of requests that wait for a worker
   ProxyCounters counters_;
@@ -172,6 +185,7 @@ class Proxy {
   Credentials credentials_;
   std::uint64_t generated_ids_ = 0;
   std::map<int, std::uint64_t> refused_;
+  std::uint64_t left_early_ = 0;
   std::uint64_t passed_on_unread_ = 0;
   std::uint64_t passed_on_others_ = 0;
   std::unordered_map<const ProxiedRequest*, std::shared_ptr<ProxiedRequest>> live_;

@@ -95,4 +95,9 @@ bool is_usable_request_id(std::string_view id) {
   return !id.empty() && id.size() <= kMaxLength && std::ranges::all_of(id, [](char c) { return c > ' ' && c <= '~'; });
 }
 
+std::string_view given_request_id(const net::Headers& headers) {
+  const std::string_view id = headers.find(kRequestIdHeader).value_or("");
+  return is_usable_request_id(id) ? id : std::string_view();
+}
+
 }  // namespace kvist::gateway

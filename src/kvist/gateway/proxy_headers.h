@@ -30,5 +30,7 @@ enum class Credentials : std::uint8_t { kKeep, kPass };
                                               std::string_view worker_url);
 /// Whether a client's request id is adopted: it has to be printable, without spaces, at most 128 characters.
 [[nodiscard]] bool is_usable_request_id(std::string_view id);
+/// The id that a client gave its request, if it is adopted; otherwise empty. It refers to the fields.
+[[nodiscard]] std::string_view given_request_id(const net::Headers& headers);
 
 }  // namespace kvist::gateway

@@ -4,9 +4,7 @@
 
 namespace kvist::gateway {
 
-ReadingPool::ReadingPool(net::EventLoop& loop, Options options) : loop_(&loop), options_(options) {
-  for (std::size_t i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { run(); });
-}
+ReadingPool::ReadingPool(net::EventLoop& loop, Options options) : loop_(&loop), options_(options) {}
 
 ReadingPool::~ReadingPool() {
   {
@@ -29,6 +27,7 @@ bool ReadingPool::submit(Work work, std::size_t bytes) {
     counters_.waiting_bytes += bytes;
     waiting_.push_back({net::now(), std::move(work), bytes});
   }
+  while (threads_.size() < options_.threads) threads_.emplace_back([this] { run(); });
   woken_.notify_one();
   return true;
 }
@@ -65,6 +64,15 @@ ReadingPool::Counters ReadingPool::counters() const {
   Counters counters = counters_;
   counters.waiting = waiting_.size();
   return counters;
+}
+
+void ReadingPool::add(Counters& sum, const Counters& other) {
+  sum.done += other.done;
+  sum.refused += other.refused;
+  sum.busy_seconds += other.busy_seconds;
+  sum.waited_seconds += other.waited_seconds;
+  sum.waiting += other.waiting;
+  sum.waiting_bytes += other.waiting_bytes;
 }
 
 }  // namespace kvist::gateway

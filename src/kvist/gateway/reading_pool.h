@@ -18,7 +18,8 @@
 namespace kvist::gateway {
 
 /// Work starts in the order in which it was submitted, but runs on several threads, so short work may overtake long
-/// work. Threads: used by the loop's. The destructor waits for work under way; it drops waiting work and results.
+/// work. The threads begin with the first work, so that a pool without work costs nothing. Threads: used by the loop's.
+/// The destructor waits for work under way; it drops waiting work and results.
 class ReadingPool {
  public:
   struct Options {
@@ -46,6 +47,8 @@ class ReadingPool {
   /// Returns false and drops the work if too much is waiting. `bytes` is the memory that the work holds.
   [[nodiscard]] bool submit(Work work, std::size_t bytes);
   [[nodiscard]] Counters counters() const;
+  /// The counters of another pool are added to these.
+  static void add(Counters& sum, const Counters& other);
 
  private:
   struct Waiting {
@@ -65,7 +68,7 @@ class ReadingPool {
   Counters counters_;
   bool stopping_ = false;
 
-  std::vector<std::thread> threads_;
+  std::vector<std::thread> threads_;  // none before the first work
 };
 
 }  // namespace kvist::gateway

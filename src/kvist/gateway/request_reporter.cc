@@ -5,6 +5,7 @@
 
 #include "kvist/base/random.h"
 #include "kvist/dispatch/outcome.h"
+#include "kvist/gateway/proxy_headers.h"
 
 namespace kvist::gateway {
 
@@ -62,11 +63,13 @@ void RequestReporter::trace(const net::HttpRequest& request, RequestReport& repo
   report.routing = new_span();
 }
 
-void RequestReporter::refused(const net::HttpRequest& request, int status, TimePoint now) {
+void RequestReporter::refused(const net::HttpRequest& request, int status, std::string_view key, TimePoint now) {
   if (!access_log_) return;
   access_log_->add(
-      std::make_shared<const RequestReport>(RequestReport{.method = request.method,
+      std::make_shared<const RequestReport>(RequestReport{.request_id = std::string(given_request_id(request.headers)),
+                                                          .method = request.method,
                                                           .path = path_of(request),
+                                                          .key = std::string(key),
                                                           .arrived = now,
                                                           .ended = now,
                                                           .status = status,

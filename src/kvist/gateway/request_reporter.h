@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "kvist/base/error.h"
 #include "kvist/gateway/access_log.h"
@@ -28,8 +29,9 @@ class RequestReporter {
   /// An id for one more span of a traced request.
   [[nodiscard]] telemetry::SpanId new_span();
   void end(std::unique_ptr<RequestReport> report);
-  /// A request that got no further, as it has no good key or its key's limits are reached.
-  void refused(const net::HttpRequest& request, int status, TimePoint now);
+  /// A request that got no further: it has no good key, its key's limits are reached, or nothing serves its model.
+  /// `key`: the name of its key; empty: it has none that is known.
+  void refused(const net::HttpRequest& request, int status, std::string_view key, TimePoint now);
 
   [[nodiscard]] const AccessLog* access_log() const { return access_log_.get(); }
   [[nodiscard]] const SpanExporter* spans() const { return spans_.get(); }

@@ -219,7 +219,7 @@ class GatewayService final : public Service {
     if (!shared_.keys || needs_no_key(request)) return KeyLease();
     KeyGate::Verdict verdict = shared_.keys->admit(request, net::now());
     if (!verdict.refusal) return std::move(verdict.lease);
-    if (shared_.reporter) shared_.reporter->refused(request, verdict.refusal->status, net::now());
+    if (shared_.reporter) shared_.reporter->refused(request, verdict.refusal->status, verdict.refused_key, net::now());
     exchange.respond(in_form_of(request, *std::move(verdict.refusal)));
     return std::nullopt;
   }
@@ -313,7 +313,7 @@ class GatewayService final : public Service {
     for (const char* path : {"/v1/messages", "/v1/messages/count_tokens", "/v1/responses"}) {
       paths_.on("POST", path, [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
         const auto dialect = dialect_of(request);
-        handle_dialect(*dialect, *loop_, shared_.door, std::move(request), exchange, std::move(lease_));
+        shared_.dialects.handle(*dialect, std::move(request), exchange, std::move(lease_));
       });
     }
     paths_.on("GET", "/v1/models",

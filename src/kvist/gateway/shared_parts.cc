@@ -16,7 +16,8 @@ SharedParts::SharedParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
       reporter(std::move(reporting)),
       servers(std::move(worker_servers)),
       client(loop, client_options(spec, servers)),
-      door(reporter.get()) {}
+      door(reporter.get()),
+      dialects(loop, door) {}
 
 net::HttpClientOptions SharedParts::client_options(const spec::GatewaySpec& gateway,
                                                    std::map<std::string, net::ServerSettings> servers) {

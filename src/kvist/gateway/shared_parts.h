@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kvist/gateway/dialect_door.h"
 #include "kvist/gateway/io_loop.h"
 #include "kvist/gateway/key_gate.h"
 #include "kvist/gateway/model_door.h"
@@ -42,6 +43,7 @@ struct SharedParts {
   const std::map<std::string, net::ServerSettings> servers;  ///< the workers of the first models, by URL
   net::HttpClient client;                                    ///< this loop's, as the next
   ModelDoor door;
+  DialectDoor dialects;
   std::vector<ModelParts*> models = {};                ///< in the order in which they came
   std::vector<std::unique_ptr<IoLoop>> io_loops = {};  ///< of the other threads
 };
