@@ -13,6 +13,7 @@ import grpc
 
 import ext_proc_client as ext_proc
 from deployment import DEADLINE_S, Process, deployment, eventually, gateway_config, get_json, request, run
+from metrics_test import promtool_accepts
 from tls_test import Authority
 
 
