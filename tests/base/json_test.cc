@@ -63,7 +63,8 @@ TEST_F(JsonTest, ErrorsSayWhereAndWhatAndWhatWouldBeRight) {
   EXPECT_EQ(message(parts[1].find_bool("role")), "messages[1].role: expected true or false, got a string");
   EXPECT_EQ(message(parts[1].find_object("content")), "messages[1].content: expected an object, got an array");
   JsonValue last = parts[1].value();
-  for (const JsonValue value : parts[1].require_array("content").value()) last = value;
+  const JsonArray content = parts[1].require_array("content").value();
+  for (const JsonValue value : content) last = value;
   EXPECT_EQ(last.path(), "messages[1].content[1]");
   EXPECT_EQ(last.as_object().value().require("text").value().path(), "messages[1].content[1].text");
   const JsonObject odd = body.require_object("odd name").value();

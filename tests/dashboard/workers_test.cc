@@ -66,7 +66,8 @@ class Written {
   std::optional<JsonValue> member(std::string_view name, std::string_view key) {
     const auto root = document_.parse(text_);
     if (!root) return std::nullopt;
-    for (const JsonValue one : *root->if_array()) {
+    const auto workers = root->if_array();
+    for (const JsonValue one : *workers) {
       const auto object = *one.if_object();
       if (object.peek("name")->if_string() != name) continue;
       for (const auto [member_key, value] : object)
