@@ -17,6 +17,7 @@ Baseline published(std::optional<double> time_scale = {}) {
   if (!baseline) ADD_FAILURE() << baseline.error().message;
   return baseline.value_or(Baseline{});
 }
+const BaselineMode& mode_of(const Baseline&&, spec::RoutingMode) = delete;  // it would refer to what is gone
 const BaselineMode& mode_of(const Baseline& baseline, spec::RoutingMode mode) {
   for (const BaselineMode& one : baseline.modes)
     if (one.mode == mode) return one;
@@ -53,7 +54,8 @@ TEST(Baseline, BetweenTwoLevelsItIsInterpolatedAndSaysSo) {
 }
 
 TEST(Baseline, OutsideOfTheLevelsNothingIsKnown) {
-  const BaselineMode& mode = mode_of(published(), spec::RoutingMode::kKv);
+  const Baseline baseline = published();
+  const BaselineMode& mode = mode_of(baseline, spec::RoutingMode::kKv);
   EXPECT_FALSE(Baseline::at(mode, 39));
   EXPECT_FALSE(Baseline::at(mode, 121));
 }
