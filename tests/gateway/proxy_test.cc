@@ -220,8 +220,10 @@ TEST(ProxyRetry, AnAnswerThatIsNoneOfThisApiIsTriedElsewhere) {
     RunningGateway gateway(gateway_spec({&bad, &good}));
     for (int i = 0; i < 2; ++i)
       EXPECT_EQ(gateway.chat(chat_body("Hello")).body, joined({kRoleEvent, text_event("hi"), kDoneEvent}));
-    EXPECT_EQ(bad.posts().size(), 1U);
-    EXPECT_EQ(gateway.metric("kvist_gateway_attempt_failures_total", "reason", "garbage"), 1);
+    // Whether the second request comes to it too depends on when its health was confirmed after the first.
+    EXPECT_GE(bad.posts().size(), 1U);
+    EXPECT_EQ(gateway.metric("kvist_gateway_attempt_failures_total", "reason", "garbage"),
+              static_cast<double>(bad.posts().size()));
     EXPECT_TRUE(gateway.get("/admin/decisions").body.contains(R"("failure":"garbage: )"));
   }
 }
