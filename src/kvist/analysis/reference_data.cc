@@ -5,17 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "kvist/analysis/mode_names.h"
+#include "kvist/base/input_file.h"
 #include "kvist/base/json.h"
 #include "kvist/render/figures.h"
 
 namespace kvist::analysis {
 namespace {
 
-constexpr std::uintmax_t kMaxBytes = 16ULL << 20;
 constexpr std::size_t kMaxLevels = 10'000;
 constexpr double kMostFigure = 1e15;
 
@@ -129,7 +127,7 @@ std::vector<spec::RoutingMode> Reference::modes() const {
 }
 
 Result<Reference> parse_reference(std::string_view json, const std::string& name) {
-  JsonDocument document({.name = name, .wrong = ErrorCode::kInvalidArgument, .most_bytes = kMaxBytes});
+  JsonDocument document({.name = name, .wrong = ErrorCode::kInvalidArgument, .most_bytes = kMostReferenceBytes});
   KVIST_TRY(const JsonObject root, document.parse_object(json));
   Reference reference;
   reference.name = name;
@@ -148,13 +146,7 @@ Result<Reference> parse_reference(std::string_view json, const std::string& name
 }
 
 Result<Reference> load_reference(const std::string& path) {
-  std::error_code error;
-  const std::uintmax_t bytes = std::filesystem::file_size(path, error);
-  if (error) return fail(ErrorCode::kNotFound, fmt::format("{}: {}", path, error.message()));
-  if (bytes > kMaxBytes) return fail(ErrorCode::kTooLarge, fmt::format("{}: larger than {} bytes", path, kMaxBytes));
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) return fail(ErrorCode::kNotFound, path + ": cannot be read");
+  KVIST_TRY(const std::string text, read_file(path, kMostReferenceBytes));
   Result<Reference> reference = parse_reference(text, std::filesystem::path(path).stem().string());
   if (!reference) return std::unexpected(std::move(reference).error().in(path));
   return reference;

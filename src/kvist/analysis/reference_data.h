@@ -13,6 +13,9 @@
 
 namespace kvist::analysis {
 
+/// Of a file of references or of a report as JSON.
+inline constexpr std::uint64_t kMostReferenceBytes = 16ULL << 20;
+
 /// One mode at one level; figures in the order of published_figures().
 struct ReferenceFigures {
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;

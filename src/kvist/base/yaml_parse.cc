@@ -4,16 +4,13 @@
 #include <yaml-cpp/mark.h>
 #include <yaml-cpp/parser.h>
 
-#include <array>
-#include <cerrno>
-#include <cstring>
 #include <exception>
-#include <fstream>
 #include <set>
 #include <sstream>
 
 #include <fmt/format.h>
 
+#include "kvist/base/input_file.h"
 #include "kvist/base/utf8.h"
 #include "kvist/base/yaml.h"
 #include "kvist/base/yaml_document.h"
@@ -190,16 +187,7 @@ Result<YamlNode> YamlNode::parse(std::string_view text, std::string name) {
 }
 
 Result<YamlNode> YamlNode::load(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail(ErrorCode::kNotFound, fmt::format("{}: {}", path, std::strerror(errno)));
-  std::string text;
-  std::array<char, 16'384> piece{};
-  // Reads at most one byte more than the limit, after which parse() refuses the file, so that /dev/zero does not fill
-  // the memory.
-  while (text.size() <= kMaxBytes && (file.read(piece.data(), piece.size()) || file.gcount() > 0)) {
-    text.append(piece.data(), static_cast<std::size_t>(file.gcount()));
-  }
-  if (file.bad()) return fail(ErrorCode::kNotFound, fmt::format("{}: cannot be read", path));
+  KVIST_TRY(const std::string text, read_file(path, kMaxBytes));
   return parse(text, path);
 }
 

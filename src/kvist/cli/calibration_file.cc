@@ -4,11 +4,10 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <utility>
 
+#include "kvist/base/input_file.h"
 #include "kvist/sweep/machine.h"
 #include "kvist/telemetry/log.h"
 #include "kvist/workload/arrival_profile.h"
@@ -21,15 +20,12 @@ constexpr double kForever = std::numeric_limits<double>::infinity();
 constexpr std::uintmax_t kMostBytes = 1U << 20;
 
 Result<std::string> read_text(const std::string& path) {
-  std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  std::ifstream file(path, std::ios::binary);
-  if (error || !file) {
+  auto text = read_file(path, kMostBytes);
+  if (!text && text.error().code != ErrorCode::kTooLarge) {
     return fail(ErrorCode::kNotFound,
                 fmt::format("{}: cannot be read; kvist loadgen calibrate --output {} writes it", path, path));
   }
-  if (size > kMostBytes) return fail(ErrorCode::kTooLarge, path + ": too large to be a calibration");
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  return text;
 }
 
 Result<loadgen::Calibration> read_calibration(const std::string& path) {

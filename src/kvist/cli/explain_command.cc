@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "kvist/base/input_file.h"
 #include "kvist/cli/commands.h"
 #include "kvist/cli/print.h"
 #include "kvist/render/table.h"
@@ -25,16 +24,8 @@ using routing::DecisionRecord;
 using routing::DecisionReplay;
 
 Result<std::string> read_all(const std::string& file) {
-  std::ifstream stream;
-  if (file != "-") {
-    stream.open(file, std::ios::binary);
-    if (!stream) return fail(ErrorCode::kNotFound, fmt::format("{}: cannot be opened", file));
-  }
-  std::istream& in = file == "-" ? std::cin : stream;
-  std::string text(routing::kMaxDecisionsBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  return text;
+  if (file == "-") return read_stream(std::cin, "standard input", routing::kMaxDecisionsBytes);
+  return read_file(file, routing::kMaxDecisionsBytes);
 }
 
 /// Repeats decisions and prints them.

@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <vector>
 
 #include "kvist/analysis/reference_check.h"
 #include "kvist/analysis/regression.h"
 #include "kvist/analysis/stored_run.h"
+#include "kvist/base/input_file.h"
 #include "kvist/base/output_file.h"
 #include "kvist/base/yaml.h"
 #include "kvist/cli/commands.h"
@@ -103,11 +102,8 @@ Result<std::vector<analysis::JudgedLevel>> levels_at(const std::filesystem::path
   std::filesystem::path summary = place;
   if (std::filesystem::is_directory(place)) summary /= "summary.json";
   if (summary.extension() == ".json" && std::filesystem::is_regular_file(summary)) {
-    std::ifstream file(summary, std::ios::binary);
-    std::stringstream text;
-    text << file.rdbuf();
-    if (!file) return fail(ErrorCode::kNotFound, summary.string() + ": cannot be read");
-    return analysis::judged_levels_of_summary(text.str(), summary.string());
+    KVIST_TRY(const std::string text, read_file(summary, analysis::kMostReferenceBytes));
+    return analysis::judged_levels_of_summary(text, summary.string());
   }
   KVIST_TRY(const analysis::RunAnalysis analysis, analysis::load_analysis(place));
   return analysis::judged_levels(analysis);

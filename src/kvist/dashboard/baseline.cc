@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
 #include "kvist/analysis/headline.h"
 #include "kvist/analysis/named_figures.h"
 #include "kvist/analysis/stored_run.h"
+#include "kvist/base/input_file.h"
 #include "kvist/base/json.h"
 #include "kvist/dashboard/json_fields.h"
 
@@ -120,10 +119,8 @@ Result<Baseline> load_json(const std::string& path) {
   const std::string name = std::filesystem::path(path).filename().string();
   KVIST_TRY(const analysis::Reference reference, analysis::load_reference(path));
   Baseline baseline = baseline_of(reference, name);
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  const ReportFacts facts = report_facts(text.str());
+  KVIST_TRY(const std::string text, read_file(path, analysis::kMostReferenceBytes));
+  const ReportFacts facts = report_facts(text);
   if (facts.is_report) {
     baseline.kind = BaselineKind::kReport;
     baseline.time_scale = facts.time_scale;

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <fstream>
 #include <limits>
 #include <unordered_map>
 #include <utility>
+
+#include "kvist/base/input_file.h"
 
 namespace kvist::gateway {
 namespace {
@@ -124,14 +123,7 @@ Result<std::vector<KeyRecord>> parse_key_file(std::string_view text, const std::
 }
 
 Result<std::vector<KeyRecord>> load_key_file(const std::string& file) {
-  std::ifstream in(file, std::ios::binary | std::ios::ate);
-  if (!in) return fail(ErrorCode::kNotFound, fmt::format("{}: {}", file, std::strerror(errno)));
-  const auto size = in.tellg();
-  if (size < 0 || static_cast<std::uintmax_t>(size) > kMostFileBytes)
-    return fail(ErrorCode::kTooLarge, fmt::format("{}: not a file of at most {} bytes", file, kMostFileBytes));
-  std::string text(static_cast<std::size_t>(size), '\0');
-  in.seekg(0);
-  if (!in.read(text.data(), size)) return fail(ErrorCode::kUnavailable, fmt::format("{}: cannot be read", file));
+  KVIST_TRY(const std::string text, read_file(file, kMostFileBytes));
   return parse_key_file(text, file);
 }
 

@@ -6,10 +6,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
-#include "kvist/kubernetes/text_file.h"
+#include "kvist/base/input_file.h"
 
 namespace kvist::kubernetes {
 namespace {
@@ -51,7 +50,7 @@ Result<std::string> path_of(const Pem& pem, MemoryFile& file) {
 Result<std::string> current_token(const ClusterAccess& access) {
   constexpr std::size_t kMostBytes = 64U << 10;
   if (access.token_file.empty()) return access.token;
-  KVIST_TRY(std::string token, read_text_file(access.token_file, kMostBytes));
+  KVIST_TRY(std::string token, read_file(access.token_file, kMostBytes));
   while (!token.empty() && (token.back() == '\n' || token.back() == '\r' || token.back() == ' ')) token.pop_back();
   if (token.empty()) return fail(ErrorCode::kInvalidArgument, access.token_file + ": expected a token, got nothing");
   return token;
@@ -83,7 +82,7 @@ Result<ClusterAccess> in_cluster_access(const Environment& environment, const st
       host->contains(':') ? fmt::format("https://[{}]:{}", *host, *port) : fmt::format("https://{}:{}", *host, *port);
   access.ca.file = folder + "/ca.crt";
   access.token_file = folder + "/token";
-  KVIST_TRY(access.name_space, read_text_file(folder + "/namespace", kMostBytes));
+  KVIST_TRY(access.name_space, read_file(folder + "/namespace", kMostBytes));
   while (!access.name_space.empty() && access.name_space.back() == '\n') access.name_space.pop_back();
   KVIST_TRY_VOID(current_token(access));
   return access;

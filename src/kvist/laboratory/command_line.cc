@@ -4,11 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <string>
 
+#include "kvist/base/input_file.h"
 #include "kvist/base/output_file.h"
 #include "kvist/base/version.h"
 #include "kvist/laboratory/experiments.h"
@@ -66,9 +65,8 @@ class CommandLine {
     command->add_option("-o,--output", plots_.output, "SVG file to write")->required();
     command->callback([this] {
       action_ = [this]() -> Result<void> {
-        std::ifstream file(plots_.data, std::ios::binary);
-        if (!file) return fail(ErrorCode::kNotFound, fmt::format("{}: cannot be read", plots_.data));
-        const std::string json{std::istreambuf_iterator<char>(file), {}};
+        constexpr std::uint64_t kMostBytes = 256UL << 20;
+        KVIST_TRY(const std::string json, read_file(plots_.data, kMostBytes));
         KVIST_TRY(const std::string svg, plot_sheet(json));
         KVIST_TRY_VOID(write_file(plots_.output, svg));
         return {};

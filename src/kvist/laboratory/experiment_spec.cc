@@ -4,8 +4,8 @@
 
 #include <array>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+
+#include "kvist/base/input_file.h"
 
 namespace kvist::laboratory {
 namespace {
@@ -75,11 +75,7 @@ Result<Experiment> read_experiment(const YamlNode& node, const std::filesystem::
     KVIST_TRY(experiment.observations, read_observations(root));
   }
   if (std::filesystem::exists(own / "notes.md")) {
-    std::error_code error;
-    const std::uintmax_t bytes = std::filesystem::file_size(own / "notes.md", error);
-    if (error || bytes > kMaxNotesBytes) return fail(ErrorCode::kTooLarge, (own / "notes.md").string() + ": too large");
-    std::ifstream file(own / "notes.md", std::ios::binary);
-    experiment.notes.assign(std::istreambuf_iterator<char>(file), {});
+    KVIST_TRY(experiment.notes, read_file(own / "notes.md", kMaxNotesBytes));
   }
   return experiment;
 }

@@ -81,17 +81,4 @@ Result<Document> Document::read(std::string_view json) {
                   std::move(decoder),    std::move(added),         std::move(spellings)};
 }
 
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return fail(ErrorCode::kNotFound, fmt::format("{}: cannot be opened", path));
-  const std::streamoff size = file.tellg();
-  if (size < 0 || static_cast<std::uint64_t>(size) > kMostFileBytes) {
-    return fail(ErrorCode::kTooLarge, fmt::format("{}: {} bytes, more than {}", path, size, kMostFileBytes));
-  }
-  std::string text(static_cast<std::size_t>(size), '\0');
-  file.seekg(0);
-  if (!file.read(text.data(), size)) return fail(ErrorCode::kUnavailable, fmt::format("{}: cannot be read", path));
-  return text;
-}
-
 }  // namespace kvist::tokenizer

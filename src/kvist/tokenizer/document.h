@@ -30,7 +30,4 @@ struct Document {
   [[nodiscard]] static Result<Document> read(std::string_view json);
 };
 
-/// Reads a whole file, up to the bound for such files.
-[[nodiscard]] Result<std::string> read_file(const std::string& path);
-
 }  // namespace kvist::tokenizer

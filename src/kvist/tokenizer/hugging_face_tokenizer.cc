@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "kvist/base/check.h"
+#include "kvist/base/input_file.h"
 #include "kvist/tokenizer/document.h"
 #include "kvist/tokenizer/encoder.h"
+#include "kvist/tokenizer/limits.h"
 #include "kvist/tokenizer/post_processor.h"
 #include "kvist/tokenizer/token_decoder.h"
 #include "kvist/tokenizer/token_table.h"
@@ -68,7 +70,7 @@ Result<std::unique_ptr<HuggingFaceTokenizer>> HuggingFaceTokenizer::parse(std::s
 }
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& path, const HuggingFaceTokenizerOptions& options) {
-  KVIST_TRY(const std::string json, read_file(path));
+  KVIST_TRY(const std::string json, read_file(path, kMostFileBytes));
   auto tokenizer = HuggingFaceTokenizer::parse(json, options);
   if (!tokenizer) return std::unexpected(std::move(tokenizer).error().in(path));
   return *std::move(tokenizer);

@@ -8,8 +8,10 @@
 #include <string_view>
 #include <utility>
 
+#include "kvist/base/input_file.h"
 #include "kvist/base/json.h"
 #include "kvist/tokenizer/document.h"
+#include "kvist/tokenizer/limits.h"
 
 namespace kvist::tokenizer {
 namespace {
@@ -53,7 +55,7 @@ std::string with_large_integers_floating(std::string_view json) {
 class JsonFile {
  public:
   Result<JsonObject> read(const std::string& path) {
-    KVIST_TRY(const std::string text, read_file(path));
+    KVIST_TRY(const std::string text, read_file(path, kMostFileBytes));
     document_ = JsonDocument({.name = path, .most_depth = kMaxDepth});
     return document_.parse_object(with_large_integers_floating(text));
   }
@@ -103,7 +105,7 @@ Result<ModelConfig> read_tokenizer_config(const std::string& directory) {
   const std::string template_path = directory + "/chat_template.jinja";
   if (exists(template_path)) {
     config.templates.path = template_path;
-    KVIST_TRY(config.templates.plain, read_file(template_path));
+    KVIST_TRY(config.templates.plain, read_file(template_path, kMostFileBytes));
     return config;
   }
   KVIST_TRY(const std::optional<JsonValue> templates, root.find("chat_template"));

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "kvist/base/input_file.h"
 #include "kvist/base/json.h"
 #include "kvist/workload/text_lines.h"
 
@@ -216,14 +217,7 @@ Result<std::vector<ChatScript>> load_chats(const std::string& path, const ChatRe
   KVIST_TRY(const DatasetKind kind, dataset_kind(beginning, path));
   ScriptList list(path, limits);
   if (kind == DatasetKind::kShareGpt) {
-    std::ifstream file(path, std::ios::binary | std::ios::ate);
-    const std::streamoff size = file.tellg();
-    if (!file || size < 0) return fail(ErrorCode::kNotFound, path + ": cannot be read");
-    if (static_cast<std::uint64_t>(size) > limits.file_bytes) return std::unexpected(too_many_bytes(path, limits));
-    std::string text(static_cast<std::size_t>(size), '\0');
-    file.seekg(0);
-    file.read(text.data(), size);
-    text.resize(static_cast<std::size_t>(file.gcount()));
+    KVIST_TRY(const std::string text, read_file(path, limits.file_bytes));
     KVIST_TRY_VOID(read_share_gpt(text, path, reading, limits, list));
   } else {
     LineReader lines(path, reading, limits, list);
