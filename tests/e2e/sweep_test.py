@@ -49,7 +49,7 @@ def everything_fits_together():
     with tempfile.TemporaryDirectory() as folder:
         output, results = sweep(folder)
         print(output)
-        for name in ("results.sqlite", "report.md", "report.json", "report.html"):
+        for name in ("results.sqlite", "report.md", "report.json", "report.html", "levels.csv"):
             assert (results / name).stat().st_size > 1000, name
         assert str(results / "report.html") in output
 

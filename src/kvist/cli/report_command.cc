@@ -147,8 +147,8 @@ Result<void> run_report(const ReportArguments& arguments) {
   KVIST_TRY(const report::WrittenReport written,
             report::write_report(run.header, run.sweep, run.next_level, folder.string()));
   print_line(written.table);
-  print_line(fmt::format("report    {}\n          {}\n          {}", written.files.html, written.files.markdown,
-                         written.files.json));
+  print_line(fmt::format("report    {}\n          {}\n          {}\n          {}", written.files.html,
+                         written.files.markdown, written.files.json, written.files.levels));
   return {};
 }
 

@@ -213,25 +213,4 @@ std::string comparison_json(std::string_view baseline_id, const RunAnalysis& bas
   return json.take();
 }
 
-std::string levels_csv(const RunAnalysis& analysis) {
-  std::string csv = "mode,concurrency,repetitions,excluded";
-  for (std::size_t i = 0; i < analysis::kHeadlines; ++i) csv += fmt::format(",{0},{0}_low,{0}_high", key_of(i));
-  csv += "\n";
-  const auto cell = [](const std::optional<double>& value) {
-    return value ? fmt::format(",{:.6g}", *value) : std::string(",");
-  };
-  for (const MeasuredLevel& level : analysis.levels()) {
-    csv += fmt::format("{},{},{},{}", spec::to_string(level.record.mode), level.record.concurrency,
-                       level.repetitions.size(), level.analysis.excluded);
-    for (const HeadlineFigure& figure : analysis::headline_figures()) {
-      const Estimate estimate = analysis::estimate_of(level, figure);
-      csv += cell(estimate.value);
-      csv += cell(estimate.interval ? std::optional(estimate.interval->low) : std::nullopt);
-      csv += cell(estimate.interval ? std::optional(estimate.interval->high) : std::nullopt);
-    }
-    csv += "\n";
-  }
-  return csv;
-}
-
 }  // namespace kvist::dashboard

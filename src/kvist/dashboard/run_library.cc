@@ -15,6 +15,7 @@
 #include "kvist/dashboard/run_json.h"
 #include "kvist/render/document.h"
 #include "kvist/render/svg_plot.h"
+#include "kvist/report/levels_csv.h"
 #include "kvist/report/reference_json.h"
 #include "kvist/report/run_plots.h"
 #include "kvist/report/sweep_document.h"
@@ -124,7 +125,7 @@ Result<Download> RunLibrary::file(std::string_view run, std::string_view name) {
   if (name == "report.json")
     return Download{"application/json", report::reference_json(analysis, report::JsonDetail::kFull)};
   if (name == "report.html") return Download{"text/html; charset=utf-8", report::sweep_page(analysis)};
-  if (name == "levels.csv") return Download{"text/csv; charset=utf-8", levels_csv(analysis)};
+  if (name == "levels.csv") return Download{"text/csv; charset=utf-8", report::levels_csv(analysis)};
   const std::vector<render::Plot> plots = report::plots_over_levels(analysis);
   constexpr std::size_t kColumns = 2;
   if (name == "plots.svg") return Download{"image/svg+xml", render::render_svg_sheet(plots, kColumns)};

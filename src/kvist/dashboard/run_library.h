@@ -63,7 +63,5 @@ class RunLibrary {
 
 /// A level's figures, once a second, from its turns; and the workers' timelines.
 [[nodiscard]] std::string level_json(std::string_view run, std::int64_t id, const results::LevelRecord& level);
-/// A run's figures as curves.
-[[nodiscard]] std::string levels_csv(const analysis::RunAnalysis& analysis);
 
 }  // namespace kvist::dashboard

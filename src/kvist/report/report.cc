@@ -8,6 +8,7 @@
 #include "kvist/analysis/run_analysis.h"
 #include "kvist/base/output_file.h"
 #include "kvist/report/arrival_text.h"
+#include "kvist/report/levels_csv.h"
 #include "kvist/report/reference_json.h"
 #include "kvist/report/sweep_document.h"
 #include "kvist/report/sweep_page.h"
@@ -65,6 +66,7 @@ Result<ReportFiles> write_files(const analysis::RunAnalysis& analysis, const std
   KVIST_TRY(files.markdown, write_file(folder / "report.md", render::markdown_of(build_document(analysis))));
   KVIST_TRY(files.json, write_file(folder / "report.json", reference_json(analysis, JsonDetail::kFull)));
   KVIST_TRY(files.html, write_file(folder / "report.html", sweep_page(analysis)));
+  KVIST_TRY(files.levels, write_file(folder / "levels.csv", levels_csv(analysis)));
   KVIST_TRY(files.timeline, timeline.finish());
   return files;
 }

@@ -26,10 +26,11 @@ struct ReportFiles {
   std::string markdown;
   std::string json;
   std::string html;
+  std::string levels;    ///< CSV
   std::string timeline;  ///< empty where no level has timelines
 };
-/// Writes report.md, report.json, report.html and, where timelines were recorded, timeline.csv into an existing
-/// directory.
+/// Writes report.md, report.json, report.html, levels.csv and, where timelines were recorded, timeline.csv into an
+/// existing directory.
 [[nodiscard]] Result<ReportFiles> write_report(const results::RunRecord& run, const spec::SweepSpec& sweep,
                                                const std::string& directory);
 

@@ -14,7 +14,7 @@
 namespace kvist::sweep {
 
 struct SweepOutcome {
-  std::string directory;  ///< results.sqlite, report.md, report.json, report.html; of a live sweep logs/
+  std::string directory;  ///< results.sqlite, report.md, report.json, report.html, levels.csv; of a live sweep logs/
   std::size_t levels_done = 0;
   std::size_t levels_planned = 0;
   std::optional<report::ReportFiles> files;  ///< nothing if no level was finished
