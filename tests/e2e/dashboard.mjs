@@ -261,6 +261,35 @@ const scenarios = {
     await dashboard.close();
   },
 
+  async sweep() {
+    const dashboard = (opened = await Dashboard.open(url));
+    const { page } = dashboard;
+    await dashboard.view('sweeps');
+    const rows = () => page.locator('[aria-label="Levels of the sweep"] tbody tr').evaluateAll((all) => all.map((row) => ({ state: row.dataset.state, cells: [...row.children].map((cell) => cell.textContent) })));
+    const words = () => page.locator('[aria-label="Running sweep"] .note').textContent();
+    await eventually('all levels are listed and one runs', async () => (await rows()).length === facts.levels && (await rows()).filter((row) => row.state === 'running').length === 1);
+    assert.match(await words(), new RegExp(`^\\d+ %, \\d of ${facts.levels} levels`));
+    await eventually('its end is estimated', async () => / ends about \d+:\d\d/.test(await words()));
+    await dashboard.accessible('a running sweep');
+    await dashboard.fits('a running sweep');
+    await eventually('the first level is done', async () => (await rows())[0].state === 'done');
+    const shown = await rows();
+    const [first] = dashboard.received.sweep.at(-1).levels;
+    assertShown(shown[0].cells[5], first.figures.ttft_p50_ms, 'TTFT p50 of the first level');
+    assertShown(shown[0].cells[6], first.figures.ttft_p95_ms, 'TTFT p95 of the first level');
+    assert.equal(Number(shown[0].cells[1]), first.concurrency);
+    const before = await page.locator('[aria-label="Running sweep"] progress').evaluate((bar) => bar.value);
+    assert.ok(before > 0 && before < 1, `${before}`);
+    await eventually('it goes on', async () => (await page.locator('[aria-label="Running sweep"] progress').evaluate((bar) => bar.value)) > before);
+    await dashboard.view('live');
+    await eventually('the load of the sweep is on show', async () => read(await page.locator('.tile-value[data-figure="turns_per_s"]').textContent()) !== null);
+    await ask('ended');
+    await page.locator('.connection[data-state="lost"]').waitFor();
+    dashboard.problems = dashboard.problems.filter((problem) => !/WebSocket connection .* failed/.test(problem)); // the server is gone for good
+    dashboard.noProblems();
+    await dashboard.close();
+  },
+
   async stored() {
     const dashboard = (opened = await Dashboard.open(url));
     const { page } = dashboard;

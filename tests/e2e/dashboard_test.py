@@ -138,6 +138,27 @@ output_directory: out
 """
 
 
+def a_running_sweep_is_followed():
+    with tempfile.TemporaryDirectory() as folder:
+        # 18 s a level, so that the page can be examined while it runs.
+        live = SWEEP.format(name="followed", kv_blocks=4000).replace("output_length", "time_scale: 10, output_length")
+        live = re.sub(r"method: .*", "method: {warmup: 3 s, snapshots: 3, snapshot_interval: 4 s, window: 4 s, drain_timeout: 20 s, max_error_pct: 5}", live)
+        (pathlib.Path(folder) / "sweep.yaml").write_text(live)
+        server = Server(folder, "sweep", "-f", "sweep.yaml", "--port", 0)
+
+        def ended():
+            for _ in iter(lambda: read_line(server.process.stdout, BROWSER_S), ""):
+                pass
+            assert server.process.wait(DEADLINE_S) == 0
+
+        try:
+            browse("sweep", server, {"levels": 4}, {"ended": ended})
+        finally:
+            server.process.kill()
+            server.process.wait()
+            server.process.stdout.close()
+
+
 def stored_runs_are_shown_and_compared():
     with tempfile.TemporaryDirectory() as folder:
         databases = []
@@ -154,4 +175,4 @@ def stored_runs_are_shown_and_compared():
             assert server.stop() == 0
 
 
-run([test for test in [a_deployment_is_driven_and_followed, markup_in_a_conversation_stays_text, stored_runs_are_shown_and_compared] if len(sys.argv) < 3 or sys.argv[2] in test.__name__])
+run([test for test in [a_deployment_is_driven_and_followed, markup_in_a_conversation_stays_text, a_running_sweep_is_followed, stored_runs_are_shown_and_compared] if len(sys.argv) < 3 or sys.argv[2] in test.__name__])
