@@ -290,6 +290,21 @@ const scenarios = {
     await dashboard.close();
   },
 
+  /** A gateway before engines of which less is known than of kvist's own. */
+  async engines() {
+    const dashboard = (opened = await Dashboard.open(url));
+    await workers(dashboard);
+    const { page } = dashboard;
+    for (const label of facts.unknown) {
+      const cells = await page.locator(`tr[data-worker] td[data-label="${label}"]`).allTextContents();
+      assert.ok(cells.length === facts.workers && cells.every((text) => /^–| of –/.test(text)), `${label}: ${cells}`);
+    }
+    await dashboard.fits('workers');
+    if (facts.picture) await page.screenshot({ path: facts.picture });
+    dashboard.noProblems();
+    await dashboard.close();
+  },
+
   async stored() {
     const dashboard = (opened = await Dashboard.open(url));
     const { page } = dashboard;

