@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "kvist/base/random.h"
-#include "kvist/gateway/file_changes.h"
 #include "kvist/gateway/key_gate.h"
 #include "kvist/gateway/key_metrics.h"
 #include "kvist/gateway/worker_settings.h"
@@ -339,37 +338,6 @@ TEST_F(KeyGateTest, AFileWithoutAnyKeyKeepsTheKeys) {
   const auto opened = KeyRing::open(path_, kStart);  // at the start that is what the operator wants
   ASSERT_TRUE(opened);
   EXPECT_TRUE((*opened)->reload(kStart));
-}
-
-TEST(FileChangesTest, AChangeIsReadWhenItHasEnded) {
-  const FileStamps old = {{.seconds = 1, .size = 100}};
-  const FileStamps half = {{.seconds = 2, .size = 40}};
-  const FileStamps whole = {{.seconds = 2, .size = 120}};
-  FileChanges changes(old);
-  EXPECT_FALSE(changes.look(old));
-  EXPECT_FALSE(changes.look(half));
-  EXPECT_FALSE(changes.look(whole));
-  EXPECT_TRUE(changes.look(whole));
-  EXPECT_FALSE(changes.look(whole));
-}
-
-TEST(FileChangesTest, AChangeSinceTheFirstReadingIsSeen) {
-  FileChanges changes({{.seconds = 1, .size = 100}});
-  EXPECT_FALSE(changes.look({{.seconds = 2, .size = 100}}));
-  EXPECT_TRUE(changes.look({{.seconds = 2, .size = 100}}));
-}
-
-TEST(FileChangesTest, OnDemandFilesAreReadUnlessTheyChangeJustThen) {
-  const FileStamps old = {{.seconds = 1, .size = 100}};
-  const FileStamps next = {{.seconds = 2, .size = 100}};
-  FileChanges changes(old);
-  changes.ask();
-  EXPECT_TRUE(changes.look(old));
-  EXPECT_FALSE(changes.look(old));
-  changes.ask();
-  EXPECT_FALSE(changes.look(next));
-  EXPECT_TRUE(changes.look(next));
-  EXPECT_FALSE(changes.look(next));
 }
 
 TEST_F(KeyGateTest, MetricsHaveNamesAndNoKeys) {

@@ -19,7 +19,7 @@ Result<void> ExposureFiles::open() {
 
 Result<void> ExposureFiles::open_ring(const std::string& file, std::unique_ptr<KeyGate>& gate) {
   if (file.empty()) return {};
-  FileStamps before = WatchedFiles::stamps_of({file});
+  net::FileStamps before = net::WatchedFiles::stamps_of({file});
   KVIST_TRY(std::shared_ptr<KeyRing> ring, KeyRing::open(file, net::now()));
   telemetry::log_info("keys", fmt::format("{}: {} keys", file, ring->table()->size()));
   gate = std::make_unique<KeyGate>(ring);
@@ -47,7 +47,7 @@ void ExposureFiles::read_again(const std::shared_ptr<KeyRing>& ring) {
 Result<void> ExposureFiles::open_tls(const spec::ServerTlsSpec& spec, std::shared_ptr<net::TlsServer>& tls) {
   std::vector<std::string> files = {spec.certificate, spec.key};
   if (!spec.client_ca.empty()) files.push_back(spec.client_ca);
-  FileStamps before = WatchedFiles::stamps_of(files);
+  net::FileStamps before = net::WatchedFiles::stamps_of(files);
   KVIST_TRY(tls, load_tls(spec));
   if (!tls) return {};
   files_->add(std::move(files), std::move(before), [tls] {

@@ -8,8 +8,8 @@
 #include "kvist/gateway/key_gate.h"
 #include "kvist/gateway/reading_pool.h"
 #include "kvist/gateway/shared_parts.h"
-#include "kvist/gateway/watched_files.h"
 #include "kvist/net/event_loop.h"
+#include "kvist/net/watched_files.h"
 
 namespace kvist::gateway {
 
@@ -18,10 +18,10 @@ namespace kvist::gateway {
 class ExposureFiles {
  public:
   /// Requires: all outlive this object.
-  ExposureFiles(net::EventLoop& loop, SharedParts& shared, WatchedFiles& files)
+  ExposureFiles(net::EventLoop& loop, SharedParts& shared, net::WatchedFiles& files)
       : loop_(&loop), shared_(&shared), files_(&files) {}
 
-  /// Fills in what the shared parts have of keys and TLS. Once, before WatchedFiles::start().
+  /// Fills in what the shared parts have of keys and TLS. Once, before net::WatchedFiles::start().
   [[nodiscard]] Result<void> open();
 
  private:
@@ -31,7 +31,7 @@ class ExposureFiles {
 
   net::EventLoop* loop_;
   SharedParts* shared_;
-  WatchedFiles* files_;
+  net::WatchedFiles* files_;
   std::unique_ptr<ReadingPool> key_reader_;  // null until a file of keys is read again
 };
 

@@ -390,7 +390,7 @@ class GatewayService final : public Service {
   net::PathTable paths_{refused};        // for clients
   net::PathTable admin_paths_{refused};  // for administration
   net::Timer drain_timer_;
-  WatchedFiles files_;
+  net::WatchedFiles files_;
   ExposureFiles exposure_;
   std::unique_ptr<FollowedFile> followed_;  // null if the settings are of no file
   KeyLease lease_;                          // of the request that paths_ is handling

@@ -9,9 +9,9 @@
 
 #include "kvist/base/error.h"
 #include "kvist/gateway/carrier.h"
-#include "kvist/gateway/watched_files.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_server.h"
+#include "kvist/net/watched_files.h"
 #include "kvist/spec/deployment.h"
 #include "kvist/telemetry/metrics.h"
 
@@ -20,11 +20,11 @@ namespace kvist::gateway {
 /// The file that settings were read from.
 struct SettingsFile {
   /// Before it is read, so that no change is missed, however long the service takes to start.
-  explicit SettingsFile(std::string name) : path(std::move(name)), before(WatchedFiles::stamps_of({path})) {}
+  explicit SettingsFile(std::string name) : path(std::move(name)), before(net::WatchedFiles::stamps_of({path})) {}
   SettingsFile() = default;
 
   std::string path = {};  ///< empty: there is none
-  FileStamps before = {};
+  net::FileStamps before = {};
 };
 
 /// By which way clients' requests come.

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "kvist/base/check.h"
-#include "kvist/gateway/watched_files.h"
+#include "kvist/net/watched_files.h"
 
 namespace kvist::gateway {
 
@@ -32,7 +32,7 @@ void WorkerSettingsReader::read(const WorkerSettingsSource& source, Done done) {
 
 // The stamps are taken before the files are read, so that a change during that is noticed the next time.
 Result<net::ServerSettings> WorkerSettingsReader::look_up(const WorkerSettingsSource& source) {
-  FileStamps stamps = WatchedFiles::stamps_of(files_of(source));
+  net::FileStamps stamps = net::WatchedFiles::stamps_of(files_of(source));
   const auto found = std::ranges::find(known_, source, &Known::source);
   if (found != known_.end() && found->stamps == stamps) return found->settings;
   KVIST_TRY(net::ServerSettings settings, read_settings(source));

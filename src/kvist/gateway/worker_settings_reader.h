@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "kvist/base/error.h"
-#include "kvist/gateway/file_changes.h"
 #include "kvist/gateway/reading_pool.h"
 #include "kvist/gateway/worker_settings.h"
 #include "kvist/net/event_loop.h"
+#include "kvist/net/file_changes.h"
 #include "kvist/net/http_client.h"
 
 namespace kvist::gateway {
@@ -37,7 +37,7 @@ class WorkerSettingsReader {
  private:
   struct Known {
     WorkerSettingsSource source;
-    FileStamps stamps;
+    net::FileStamps stamps;
     net::ServerSettings settings;
   };
   /// On the pool's thread.

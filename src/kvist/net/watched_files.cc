@@ -1,15 +1,15 @@
-#include "kvist/gateway/watched_files.h"
+#include "kvist/net/watched_files.h"
 
 #include <sys/stat.h>
 
-namespace kvist::gateway {
+namespace kvist::net {
 namespace {
 
 constexpr Duration kInterval = std::chrono::seconds(1);
 
 }  // namespace
 
-WatchedFiles::WatchedFiles(net::EventLoop& loop) : timer_(loop) {}
+WatchedFiles::WatchedFiles(EventLoop& loop) : timer_(loop) {}
 
 void WatchedFiles::add(std::vector<std::string> files, FileStamps before, std::function<void()> on_change) {
   groups_.push_back({std::move(files), FileChanges(std::move(before)), std::move(on_change)});
@@ -33,7 +33,7 @@ FileStamps WatchedFiles::stamps_of(const std::vector<std::string>& files) {
 
 void WatchedFiles::start() {
   if (groups_.empty()) return;
-  timer_.arm(net::now() + kInterval, [this] { look(); });
+  timer_.arm(now() + kInterval, [this] { look(); });
 }
 
 void WatchedFiles::ask() {
@@ -45,7 +45,7 @@ void WatchedFiles::look() {
   for (Group& group : groups_) {
     if (group.changes.look(stamps_of(group.files))) group.on_change();
   }
-  timer_.arm(net::now() + kInterval, [this] { look(); });
+  timer_.arm(now() + kInterval, [this] { look(); });
 }
 
-}  // namespace kvist::gateway
+}  // namespace kvist::net

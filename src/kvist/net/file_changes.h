@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace kvist::gateway {
+namespace kvist::net {
 
 /// What the system says of a file; all 0 if there is none.
 struct FileStamp {
@@ -45,4 +45,4 @@ class FileChanges {
   bool asked_ = false;
 };
 
-}  // namespace kvist::gateway
+}  // namespace kvist::net

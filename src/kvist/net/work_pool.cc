@@ -1,12 +1,12 @@
-#include "kvist/gateway/reading_pool.h"
+#include "kvist/net/work_pool.h"
 
 #include <utility>
 
-namespace kvist::gateway {
+namespace kvist::net {
 
-ReadingPool::ReadingPool(net::EventLoop& loop, Options options) : loop_(&loop), options_(options) {}
+WorkPool::WorkPool(EventLoop& loop, Options options) : loop_(&loop), options_(options) {}
 
-ReadingPool::~ReadingPool() {
+WorkPool::~WorkPool() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -15,7 +15,7 @@ ReadingPool::~ReadingPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-bool ReadingPool::submit(Work work, std::size_t bytes) {
+bool WorkPool::submit(Work work, std::size_t bytes) {
   {
     const std::lock_guard lock(mutex_);
     // If nothing is waiting, work of any size is accepted.
@@ -25,14 +25,14 @@ bool ReadingPool::submit(Work work, std::size_t bytes) {
       return false;
     }
     counters_.waiting_bytes += bytes;
-    waiting_.push_back({net::now(), std::move(work), bytes});
+    waiting_.push_back({now(), std::move(work), bytes});
   }
   while (threads_.size() < options_.threads) threads_.emplace_back([this] { run(); });
   woken_.notify_one();
   return true;
 }
 
-void ReadingPool::run() {
+void WorkPool::run() {
   while (true) {
     Waiting next;
     {
@@ -43,13 +43,13 @@ void ReadingPool::run() {
       waiting_.pop_front();
       counters_.waiting_bytes -= next.bytes;
     }
-    const TimePoint begun = net::now();
+    const TimePoint begun = now();
     std::function<void()> then = next.work();
     {
       const std::lock_guard lock(mutex_);
       ++counters_.done;
       counters_.waited_seconds += to_seconds(begun - next.since);
-      counters_.busy_seconds += to_seconds(net::now() - begun);
+      counters_.busy_seconds += to_seconds(now() - begun);
     }
     next.work = nullptr;
     // The work's objects belong to the loop, so the last reference to them must be released there.
@@ -59,14 +59,14 @@ void ReadingPool::run() {
   }
 }
 
-ReadingPool::Counters ReadingPool::counters() const {
+WorkPool::Counters WorkPool::counters() const {
   const std::lock_guard lock(mutex_);
   Counters counters = counters_;
   counters.waiting = waiting_.size();
   return counters;
 }
 
-void ReadingPool::add(Counters& sum, const Counters& other) {
+void WorkPool::add(Counters& sum, const Counters& other) {
   sum.done += other.done;
   sum.refused += other.refused;
   sum.busy_seconds += other.busy_seconds;
@@ -75,4 +75,4 @@ void ReadingPool::add(Counters& sum, const Counters& other) {
   sum.waiting_bytes += other.waiting_bytes;
 }
 
-}  // namespace kvist::gateway
+}  // namespace kvist::net

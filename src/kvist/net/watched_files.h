@@ -6,16 +6,16 @@
 #include <utility>
 #include <vector>
 
-#include "kvist/gateway/file_changes.h"
 #include "kvist/net/event_loop.h"
+#include "kvist/net/file_changes.h"
 
-namespace kvist::gateway {
+namespace kvist::net {
 
 /// Looks every second whether files have changed (another time, size or inode; so a file that is replaced by renaming
 /// is noticed too), and calls the handler of those that have, once they no longer change. Threads: the loop's.
 class WatchedFiles {
  public:
-  explicit WatchedFiles(net::EventLoop& loop);
+  explicit WatchedFiles(EventLoop& loop);
 
   /// To be taken before files are read for the first time, so that a change from then on is noticed.
   [[nodiscard]] static FileStamps stamps_of(const std::vector<std::string>& files);
@@ -34,7 +34,7 @@ class WatchedFiles {
   void look();
 
   std::vector<Group> groups_;
-  net::Timer timer_;
+  Timer timer_;
 };
 
-}  // namespace kvist::gateway
+}  // namespace kvist::net
