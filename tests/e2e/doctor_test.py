@@ -1,11 +1,13 @@
 """kvist doctor, before good and bad deployments."""
 import contextlib
+import email.utils
 import json
 import pathlib
 import subprocess
 import tempfile
+import time
 
-from deployment import BINARY, Process, WORKER, deployment, eventually, gateway_config, get_json, run
+from deployment import BINARY, Process, WORKER, deployment, eventually, gateway_config, get_json, request, run
 from dns_server import A, SRV, DnsServer
 from tls_test import Authority
 
@@ -35,6 +37,9 @@ def a_good_file_and_a_good_gateway():
             assert doctor("-f", file)[:2] == (0, []), doctor("-f", file)
         eventually(lambda: all(w["index_exact"] for w in get_json(gateway.admin + "/admin/status")["workers"]), "exact")
         assert doctor("--gateway", gateway.admin)[:2] == (0, []), doctor("--gateway", gateway.admin)
+        for url in (gateway.url, gateway.admin, workers[0].url):  # by which it compares clocks
+            date = request(url + "/health")[1]["Date"]
+            assert abs(time.time() - email.utils.parsedate_to_datetime(date).timestamp()) < 60, date
 
 
 def wrong_settings_are_named():

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -65,6 +66,14 @@ class HttpServerTest : public testing::Test {
 
 inline std::string body_of(const std::string& answer) {
   return answer.substr(answer.find("\r\n\r\n") + 4);
+}
+
+/// A head, or an answer, without its one field Date, which is another one each second.
+inline std::string without_date(std::string answer) {
+  const std::size_t at = answer.find("\r\nDate: ");
+  constexpr std::size_t kSize = std::string_view("\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT").size();
+  if (at == std::string::npos || !answer.substr(at + kSize).starts_with("\r\n")) return "no Date in " + answer;
+  return answer.erase(at, kSize);
 }
 
 /// Reads one answer with Content-Length.

@@ -6,15 +6,18 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kvist/base/time.h"
 #include "kvist/net/event_loop.h"
+#include "kvist/net/http_date.h"
 #include "kvist/net/name_resolver.h"
 #include "kvist/net/socket.h"
 #include "kvist/net/timer_queue.h"
@@ -109,6 +112,9 @@ class LoopImpl {
     queue = {};
   }
 
+  /// The field Date of an answer that is sent now.
+  [[nodiscard]] std::string_view date_line() { return date_.line(std::time(nullptr)); }
+
   [[nodiscard]] TimerQueue& timers() { return timers_; }
   [[nodiscard]] NameResolver& resolver() { return resolver_; }
   void on_termination(std::function<void()> handler);
@@ -149,6 +155,7 @@ class LoopImpl {
   std::unique_ptr<char[]> read_buffer_;
   static constexpr std::size_t kSpareQueueBytes = 16U << 10;
   std::string spare_queue_;  // empty, with memory
+  HttpDate date_;
 
   std::vector<Watched*> urgent_;  // null: destroyed since it was queued
   std::size_t next_urgent_ = 0;

@@ -60,9 +60,13 @@ std::string ServerExchange::head(int status, const Headers& headers, std::string
   std::string out;
   out.reserve(512);
   out.append("HTTP/1.1 ").append(std::to_string(status)).append(" ").append(reason_phrase(status)).append("\r\n");
+  bool has_date = false;
   for (const auto& [name, value] : headers.fields()) {
-    if (may_send(name, value)) out.append(name).append(": ").append(value).append("\r\n");
+    if (!may_send(name, value)) continue;
+    out.append(name).append(": ").append(value).append("\r\n");
+    has_date |= equals_no_case(name, "date");
   }
+  if (!has_date) out += loop_.date_line();
   out += framing;
   out += connection_->answer_fields();
   if (const auto connection = headers.find("Connection"); connection && equals_no_case(*connection, "close")) {
