@@ -22,6 +22,9 @@ constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 // The most connections that are accepted in one turn of the loop, so that existing ones get their turn in between.
 constexpr int kAcceptedAtOnce = 64;
 
+// Of so many connections that have been idle longest one is sought that nothing has come from meanwhile.
+constexpr std::size_t kAskedToMakeRoom = 16;
+
 Error cannot_listen(const HttpServerOptions& options, const std::string& why) {
   return Error{ErrorCode::kUnavailable,
                "cannot listen on " + options.host + ":" + std::to_string(options.port) + ": " + why};
@@ -93,6 +96,13 @@ class Listener final : public Watched {
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
   [[nodiscard]] std::size_t connections() const { return core_->connections.size(); }
+  [[nodiscard]] HttpServerReport report() {
+    HttpServerReport report = core_->counts;
+    report.connections = connections();
+    report.idle = core_->idle.size();
+    report.reserved = live_reserved();
+    return report;
+  }
 
  private:
   using Connections = std::vector<std::shared_ptr<ServerConnection>>;
@@ -120,11 +130,16 @@ class Listener final : public Watched {
 
   /// The destructor of `socket` closes it, if it is not taken.
   void take(UniqueFd socket, AddressKey address) {
-    const bool reserved = core_->connections.size() - live_reserved() >= core_->options.max_connections;
     ConnectionsByAddress* const by_address = core_->options.by_address.get();
     // First, so that who has no place left cannot have others' taken away.
-    if (by_address != nullptr && !by_address->enter(address)) return;
+    if (by_address != nullptr && !by_address->enter(address)) {
+      ++core_->counts.over_address_bound;
+      return;
+    }
+    const bool full = core_->connections.size() - live_reserved() >= core_->options.max_connections;
+    const bool reserved = full && !close_longest_idle();
     if (reserved && !make_room()) {
+      ++core_->counts.without_a_place;
       if (by_address != nullptr) by_address->leave(address);
       return;
     }
@@ -135,6 +150,16 @@ class Listener final : public Watched {
     if (reserved) core_->reserved.push_back(connection);
     connection->begin();
     if (!std::exchange(sweeping_, true)) sweep_later();
+  }
+
+  /// Whether there was one. So who only holds places cannot keep others away.
+  bool close_longest_idle() {
+    const auto may_go = [](IdleLink& link) { return static_cast<ServerConnection&>(link).may_make_room(); };
+    IdleLink* const longest = core_->idle.longest(kAskedToMakeRoom, may_go);
+    if (longest == nullptr) return false;
+    static_cast<ServerConnection*>(longest)->drop();
+    ++core_->counts.closed_for_others;
+    return true;
   }
 
   [[nodiscard]] std::size_t live_reserved() {
@@ -196,6 +221,7 @@ class Server final : public HttpServer {
   void when_sent(std::function<void()> done) override { listener_->when_sent(std::move(done)); }
   void close() override { listener_->close(); }
   [[nodiscard]] std::size_t connections() const override { return listener_->connections(); }
+  [[nodiscard]] HttpServerReport report() const override { return listener_->report(); }
 
  private:
   std::unique_ptr<Listener> listener_;

@@ -12,6 +12,7 @@
 #include "kvist/base/time.h"
 #include "kvist/net/browser_policy.h"
 #include "kvist/net/event_loop.h"
+#include "kvist/net/http_server_report.h"
 #include "kvist/net/http_types.h"
 
 namespace kvist::net {
@@ -63,9 +64,11 @@ struct HttpServerOptions {
   /// one counts with what it takes while it is decompressed. A request that would exceed it gets 503.
   std::uint64_t max_bodies_bytes = 1ULL << 30;
   std::uint32_t max_header_bytes = 64U << 10;
+  /// When so many are open, a newcomer takes the place of the one that has been idle longest, if any is: that has sent
+  /// nothing of a request, or of the next one.
   std::uint32_t max_connections = 16'384;
-  /// Connections beyond max_connections, each for one request: one that `is_reserved` is served, any other gets 503.
-  /// Further ones are closed at once.
+  /// Connections beyond max_connections when none of those is idle, each for one request: one that `is_reserved` is
+  /// served, any other gets 503. Further ones are closed at once.
   std::uint32_t reserved_connections = 0;
   std::function<bool(const HttpRequest&)> is_reserved = {};
   /// The bound on the connections of an IP address, beyond which they are closed at once; null: none.
@@ -99,6 +102,7 @@ class HttpServer {
   /// Stops accepting and closes idle connections; answers under way continue. Idempotent.
   virtual void close() = 0;
   [[nodiscard]] virtual std::size_t connections() const = 0;
+  [[nodiscard]] virtual HttpServerReport report() const = 0;
 };
 
 }  // namespace kvist::net

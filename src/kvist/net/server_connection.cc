@@ -47,7 +47,13 @@ ServerConnection::ServerConnection(LoopImpl& loop, UniqueFd socket, std::shared_
 
 void ServerConnection::begin() {
   deadline_ = reserved_ || in_handshake() ? now() + core_->options.head_timeout : idle_deadline();
+  become_idle();
   start_read();
+}
+
+// A TLS handshake under way is nothing of a request: who only begins many makes room like who sends nothing.
+void ServerConnection::become_idle() {
+  if (!reserved_) core_->idle.add(*this);
 }
 
 void ServerConnection::on_established() {
@@ -95,6 +101,7 @@ void ServerConnection::lost(bool soon) {
 
 void ServerConnection::leave_server() {
   close();
+  leave_idle();
   held_until_sent_.clear();
   if (const auto ticket = std::exchange(decoding_, std::nullopt)) core_->decompressor.abandon(*ticket);
   body_share_.clear();
@@ -184,7 +191,11 @@ bool ServerConnection::take_head(std::string_view& input) {
   if (!request_begun_) {
     // Empty lines before a request are to be ignored (RFC 9112, 2.2).
     while (input.starts_with("\r\n")) input.remove_prefix(2);
-    if (input.empty()) return false;
+    if (input.empty()) {
+      become_idle();
+      return false;
+    }
+    leave_idle();
     request_begun_ = true;
     deadline_ = now() + core_->options.head_timeout;
   }
@@ -236,6 +247,7 @@ bool ServerConnection::read_coding() {
       coding_ = coding;
       continue;
     }
+    core_->counts.count_refusal(415);
     HttpResponse answer = error_response(
         415,
         std::string("the Content-Encoding of the body is none that is read here: one of ").append(kContentCodings));
@@ -326,6 +338,7 @@ void ServerConnection::dispatch() {
 
 std::optional<HttpResponse> ServerConnection::own_answer() {
   if (reserved_ && (!core_->options.is_reserved || !core_->options.is_reserved(request_))) {
+    core_->counts.count_refusal(503);
     HttpResponse full = error_response(503, "too many connections; try again later");
     full.headers.add("Retry-After", "1");
     return full;
@@ -334,11 +347,13 @@ std::optional<HttpResponse> ServerConnection::own_answer() {
   BrowserVerdict verdict = judge(*core_->options.browsers, request_);
   answer_fields_ = std::move(verdict.fields);
   if (verdict.preflight) return HttpResponse{.status = 204, .headers = {}, .body = {}};
-  if (verdict.refused != 0) return error_response(verdict.refused, verdict.why);
-  return std::nullopt;
+  if (verdict.refused == 0) return std::nullopt;
+  core_->counts.count_refusal(verdict.refused);
+  return error_response(verdict.refused, verdict.why);
 }
 
 void ServerConnection::refuse(int status, std::string_view message) {
+  core_->counts.count_refusal(status);
   end_with(error_response(status, message));
 }
 
@@ -426,6 +441,7 @@ void ServerConnection::next_request() {
       if (!self->closed() && self->waiting_.size() < kMaxWaitingBytes) self->start_read();
     });
   } else {
+    become_idle();
     start_read();
   }
 }

@@ -15,6 +15,7 @@
 #include "kvist/net/content_decoder.h"
 #include "kvist/net/http_head.h"
 #include "kvist/net/http_server.h"
+#include "kvist/net/idle_connections.h"
 #include "kvist/net/reader_watch.h"
 #include "kvist/net/tcp_connection.h"
 
@@ -26,7 +27,7 @@ class ServerExchange;
 /// Reads requests one at a time and passes them to the server's handler. While an answer is under way it keeps reading,
 /// to notice when the client leaves; bytes of the next request that arrive meanwhile are kept, within a bound. Threads:
 /// the loop's.
-class ServerConnection final : public TcpConnection {
+class ServerConnection final : public TcpConnection, public IdleLink {
  public:
   /// `address` is the peer's, for the bound by address. `reserved`: it is beyond the bound of connections and takes one
   /// request, of a kind that is always served.
@@ -45,6 +46,8 @@ class ServerConnection final : public TcpConnection {
 
   /// Whether it has no whole request yet.
   [[nodiscard]] bool awaits_request() const { return state_ == State::kHead || state_ == State::kBody; }
+  /// Whether nothing of a request has come, not even into the system's buffer. Requires: it is among the idle ones.
+  [[nodiscard]] bool may_make_room() const { return !has_unread_bytes(); }
   /// Whether it only waits for the client to close it.
   [[nodiscard]] bool has_answered() const { return state_ == State::kLingering; }
 
@@ -103,6 +106,8 @@ class ServerConnection final : public TcpConnection {
   void refuse(int status, std::string_view message);
   void end_with(HttpResponse answer);
   void next_request();
+  /// It has nothing of a request, so that it makes room for others. A reserved one has a bound of its own.
+  void become_idle();
   /// It is closed: it no longer counts for any bound.
   void leave_server();
   void linger();

@@ -8,6 +8,7 @@
 #include "kvist/net/body_budget.h"
 #include "kvist/net/body_decompressor.h"
 #include "kvist/net/http_server.h"
+#include "kvist/net/idle_connections.h"
 #include "kvist/net/server_connection.h"
 
 namespace kvist::net {
@@ -27,6 +28,8 @@ class ServerCore {
   bool closing = false;                      // each answer ends its connection
   bool ended = false;                        // the server is destroyed
   BodyDecompressor decompressor;             // of large bodies
+  HttpServerReport counts;                   // what is open now is not in it
+  IdleConnections idle;                      // those that make room for others
   std::unordered_set<std::shared_ptr<ServerConnection>> connections;
   /// Those beyond max_connections, the oldest first; some may be closed.
   std::deque<std::weak_ptr<ServerConnection>> reserved;

@@ -1,5 +1,6 @@
 #include "kvist/net/tcp_connection.h"
 
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -153,6 +154,11 @@ void TcpConnection::flush() {
 // Behind TLS the system counts the bytes of records, which are some more. So the difference may be less than nothing.
 std::uint64_t TcpConnection::bytes_received_by_peer() const {
   return bytes_sent_ - std::min(bytes_sent_, unconfirmed_bytes(socket_.get()));
+}
+
+bool TcpConnection::has_unread_bytes() const {
+  int bytes = 0;
+  return !closed() && ::ioctl(socket_.get(), FIONREAD, &bytes) == 0 && bytes > 0;
 }
 
 void TcpConnection::stamp_reads() {

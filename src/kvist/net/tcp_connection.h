@@ -45,6 +45,8 @@ class TcpConnection : public Watched, public Flushed, public std::enable_shared_
   /// Closes the sending direction. The peer reads the end of the stream and can still send.
   void finish_sending();
   [[nodiscard]] bool closed() const { return !socket_.valid(); }
+  /// Whether the system has bytes that were not read yet.
+  [[nodiscard]] bool has_unread_bytes() const;
 
   /// From now on it is known when the bytes of a read had arrived, and when a write began. Requires: nothing was read
   /// yet.
