@@ -135,9 +135,9 @@ void IoLoop::run(ModelId model, std::function<void(Proxy&)> work) {
   });
 }
 
-void IoLoop::run(std::function<void(const ModelDoor&)> work) {
+void IoLoop::run(std::function<void(const ModelDoor&, const net::HttpServer&)> work) {
   loop_.post([this, work = std::move(work)] {
-    if (parts_) work(parts_->door);
+    if (parts_) work(parts_->door, *parts_->server);
   });
 }
 

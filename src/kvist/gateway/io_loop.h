@@ -68,8 +68,8 @@ class IoLoop {
   void set_names(std::shared_ptr<const ModelNames> names);
   /// Has the loop send all queued messages to the model's routing, and then call `work` with its proxy.
   void run(ModelId model, std::function<void(Proxy&)> work);
-  /// Has the loop call `work` with its door.
-  void run(std::function<void(const ModelDoor&)> work);
+  /// Has the loop call `work` with its door and its listener.
+  void run(std::function<void(const ModelDoor&, const net::HttpServer&)> work);
   /// From here on each answer ends its connection.
   void drain();
   /// Has routing's thread call `done` when clients were sent all that was written until now.

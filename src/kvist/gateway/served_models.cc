@@ -244,12 +244,13 @@ std::size_t ServedModels::in_flight() const {
 struct ServedModels::Gathering {
   std::vector<std::pair<ModelId, ModelParts::Reports>> models;
   std::map<int, std::uint64_t> refused;
+  net::HttpServerReport listeners;
   std::size_t open = 0;
   std::function<void(const Reports&)> then;
 
   void take_one(const ServedModels& owner) {
     if (--open > 0) return;
-    Reports reports{.models = {}, .refused = std::move(refused)};
+    Reports reports{.models = {}, .refused = std::move(refused), .listeners = listeners};
     for (auto& [id, report] : models) {
       ServedModel* const model = owner.of(id);  // null: gone while the others were being asked
       if (model != nullptr) reports.models.emplace_back(model, std::move(report));
@@ -268,9 +269,10 @@ void ServedModels::gather_reports(std::function<void(const Reports&)> then) {
   gathering->then = std::move(then);
   if (gathering->open == 0) return gathering->then({});
   for (const auto& io : shared_->io_loops) {
-    io->run([this, gathering, home = shared_->home](const ModelDoor& door) {
-      home->loop->post([this, gathering, home, refused = door.refused()] {
+    io->run([this, gathering, home = shared_->home](const ModelDoor& door, const net::HttpServer& listener) {
+      home->loop->post([this, gathering, home, refused = door.refused(), report = listener.report()] {
         if (!home->open) return;
+        gathering->listeners += report;
         for (const auto& [status, count] : refused) gathering->refused[status] += count;
         gathering->take_one(*this);
       });

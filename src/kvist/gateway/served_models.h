@@ -18,6 +18,7 @@
 #include "kvist/gateway/model_parts.h"
 #include "kvist/gateway/shared_parts.h"
 #include "kvist/net/event_loop.h"
+#include "kvist/net/http_server_report.h"
 
 namespace kvist::gateway {
 
@@ -97,6 +98,7 @@ class ServedModels {
   struct Reports {
     std::vector<std::pair<ServedModel*, ModelParts::Reports>> models;
     std::map<int, std::uint64_t> refused;  ///< by status: requests for no model
+    net::HttpServerReport listeners;       ///< those for clients on the other loops
   };
   /// Asks all threads and calls `then` on this loop, now or soon.
   void gather_reports(std::function<void(const Reports&)> then);

@@ -19,6 +19,7 @@
 #include "kvist/gateway/fleet_admin.h"
 #include "kvist/gateway/followed_file.h"
 #include "kvist/gateway/gateway_metrics.h"
+#include "kvist/gateway/listener_metrics.h"
 #include "kvist/gateway/mode_from_environment.h"
 #include "kvist/gateway/model_list.h"
 #include "kvist/gateway/passed_on_paths.h"
@@ -377,6 +378,9 @@ class GatewayService final : public Service {
     response.headers.set("Content-Type", telemetry::kExpositionContentType);
     response.body = telemetry::expose([&](telemetry::MetricsPage& page) {
       write_metrics(shared_, reports, page);
+      net::HttpServerReport listeners = reports.listeners;
+      if (server_) listeners += server_->report();
+      if (front_ == Front::kListener) write_listener_metrics(listeners, page);
       for (const auto& write : more_metrics_) write(page);
     });
     return response;
