@@ -5,32 +5,27 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 
-#include "kvist/base/json_writer.h"
 #include "kvist/gateway/error_answer.h"
 #include "kvist/gateway/key_account.h"
 #include "kvist/gateway/proxy_headers.h"
+#include "kvist/net/bearer_key.h"
 #include "kvist/net/event_loop.h"
+#include "kvist/openai/errors.h"
 #include "kvist/telemetry/log.h"
 
 namespace kvist::gateway {
 namespace {
 
-/// An error as OpenAI's API words those about keys, where the code is a word.
-net::HttpResponse refusal(int status, std::string_view message, std::string_view type, std::string_view code) {
-  JsonWriter json;
-  json.begin_object().key("error").begin_object().field("message", message).field("type", type);
-  json.key("param").null().field("code", code).end_object().end_object();
-  net::HttpResponse response = json_answer(json.take());
+net::HttpResponse refusal(int status, std::string body) {
+  net::HttpResponse response = json_answer(std::move(body));
   response.status = status;
   return response;
 }
 
 net::HttpResponse unknown_key(bool has_one) {
-  auto response = refusal(401,
-                          has_one ? "Incorrect API key provided."
-                                  : "You didn't provide an API key. It is expected as Authorization: Bearer KEY.",
-                          "invalid_request_error", "invalid_api_key");
+  auto response = refusal(401, openai::unknown_key_body(has_one));
   response.headers.set("WWW-Authenticate", "Bearer");
   return response;
 }
@@ -44,10 +39,10 @@ net::HttpResponse named(net::HttpResponse answer, const net::Headers& request) {
 net::HttpResponse over_limit(const KeyAccount& account, const KeyRefusal& refused) {
   const std::int64_t seconds =
       std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(refused.retry_after).count());
-  auto response = refusal(429,
-                          fmt::format("Rate limit reached for the key {}: {}. Try again in {} s.", account.name(),
-                                      to_string(refused.limit), seconds),
-                          refused.limit == KeyLimit::kTokens ? "tokens" : "requests", "rate_limit_exceeded");
+  auto response = refusal(
+      429, openai::coded_error_body(fmt::format("Rate limit reached for the key {}: {}. Try again in {} s.",
+                                                account.name(), to_string(refused.limit), seconds),
+                                    refused.limit == KeyLimit::kTokens ? "tokens" : "requests", "rate_limit_exceeded"));
   response.headers.set("Retry-After", std::to_string(seconds));
   return response;
 }
@@ -58,19 +53,8 @@ void KeyLease::end() {
   if (const auto account = std::move(account_)) account->finish(estimated_, tokens_, net::now());
 }
 
-std::string_view key_of(const net::Headers& headers) {
-  constexpr std::string_view kScheme = "bearer ";
-  if (const auto given = headers.find("Authorization")) {
-    if (!net::equals_no_case(given->substr(0, kScheme.size()), kScheme)) return {};
-    std::string_view key = given->substr(kScheme.size());
-    while (key.starts_with(' ')) key.remove_prefix(1);
-    return key;
-  }
-  return headers.find("X-API-Key").value_or("");
-}
-
 KeyGate::Verdict KeyGate::admit(const net::HttpRequest& request, TimePoint now) {
-  const std::string_view key = key_of(request.headers);
+  const std::string_view key = net::sent_key(request.headers);
   std::shared_ptr<KeyAccount> account = key.empty() ? nullptr : ring_->find(key);
   if (!account) return {.refusal = turn_away(request.headers, !key.empty(), now)};
   // Until the worker says how many it has.
@@ -83,7 +67,7 @@ KeyGate::Verdict KeyGate::admit(const net::HttpRequest& request, TimePoint now) 
 }
 
 std::optional<net::HttpResponse> KeyGate::refuse_stranger(const net::HttpRequest& head, TimePoint now) {
-  const std::string_view key = key_of(head.headers);
+  const std::string_view key = net::sent_key(head.headers);
   if (!key.empty() && ring_->find(key)) return std::nullopt;
   return turn_away(head.headers, !key.empty(), now);
 }

@@ -62,9 +62,6 @@ class KeyLease {
   std::uint64_t tokens_ = 0;
 };
 
-/// The key that a request has: of `Authorization: Bearer KEY` or `X-API-Key: KEY`; empty if it has none.
-[[nodiscard]] std::string_view key_of(const net::Headers& headers);
-
 /// Whether a request to the listener for clients is served without a key: a load balancer has none.
 [[nodiscard]] inline bool needs_no_key(const net::HttpRequest& request) {
   return request.path() == "/health";

@@ -50,14 +50,6 @@ std::string_view field_of(const Error& error) {
   return message.substr(0, end);
 }
 
-std::string context_length_body(const Error& error) {
-  JsonWriter json;
-  json.begin_object().key("error").begin_object().field("message", error.message);
-  json.field("type", "invalid_request_error").key("param").null().field("code", "context_length_exceeded");
-  json.end_object().end_object();
-  return json.take();
-}
-
 }  // namespace
 
 int http_status(ErrorCode code) {
@@ -89,7 +81,8 @@ int http_status(ErrorCode code) {
 }
 
 std::string error_body(const Error& error) {
-  if (error.message.starts_with(kContextLengthMessage)) return context_length_body(error);
+  if (error.message.starts_with(kContextLengthMessage))
+    return coded_error_body(error.message, "invalid_request_error", "context_length_exceeded");
   return error_body(error.message, error_type(error.code), field_of(error), http_status(error.code));
 }
 
@@ -98,6 +91,19 @@ std::string model_not_found_body(std::string_view message) {
   json.begin_object().key("error").begin_object().field("message", message);
   json.field("type", "invalid_request_error").field("param", "model").field("code", "model_not_found");
   json.end_object().end_object();
+  return json.take();
+}
+
+std::string unknown_key_body(bool has_key) {
+  return coded_error_body(has_key ? "Incorrect API key provided."
+                                  : "You didn't provide an API key. It is expected as Authorization: Bearer KEY.",
+                          "invalid_request_error", "invalid_api_key");
+}
+
+std::string coded_error_body(std::string_view message, std::string_view type, std::string_view code) {
+  JsonWriter json;
+  json.begin_object().key("error").begin_object().field("message", message).field("type", type);
+  json.key("param").null().field("code", code).end_object().end_object();
   return json.take();
 }
 

@@ -18,6 +18,11 @@ inline constexpr std::string_view kContextLengthMessage = "This model's maximum 
 [[nodiscard]] std::string error_body(const Error& error);
 /// What OpenAI answers (with status 404) where a model does not exist: its code is "model_not_found".
 [[nodiscard]] std::string model_not_found_body(std::string_view message);
+/// What OpenAI answers (with status 401) to a request with a key that is not known, or without one: its code is
+/// "invalid_api_key".
+[[nodiscard]] std::string unknown_key_body(bool has_key);
+/// The body from its parts, with a code that is a word; `param` is null.
+[[nodiscard]] std::string coded_error_body(std::string_view message, std::string_view type, std::string_view code);
 /// The body from its parts; an empty `param` is null.
 [[nodiscard]] std::string error_body(std::string_view message, std::string_view type, std::string_view param,
                                      int status);
