@@ -9,9 +9,7 @@
 #include "kvist/base/random.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/net/time_of_day.h"
-#include "kvist/openai/errors.h"
 #include "kvist/openai/resumption.h"
-#include "kvist/text/prompt_encoding.h"
 #include "kvist/worker/request_options.h"
 
 namespace kvist::worker {
@@ -29,115 +27,24 @@ std::uint64_t seed_of(const std::vector<TokenId>& prompt, const openai::Sampling
 
 }  // namespace
 
-Generations::Generations(const spec::WorkerSpec& spec, const tokenizer::Tokenizer& tokenizer,
-                         const text::ChatTemplate& chat_template, EngineRunner& runner)
-    : spec_(&spec), tokenizer_(&tokenizer), chat_template_(&chat_template), runner_(&runner) {}
+Generations::Generations(const spec::WorkerSpec& spec, const tokenizer::Tokenizer& tokenizer, EngineRunner& runner)
+    : spec_(&spec), tokenizer_(&tokenizer), runner_(&runner) {}
 
-Result<std::vector<TokenId>> Generations::tokens_of(const openai::ChatPrompt& chat,
-                                                    const openai::PromptOptions& options) const {
-  KVIST_TRY_VOID(check_template(chat, *chat_template_, spec_->tokenizer));
-  KVIST_TRY(std::vector<TokenId> tokens,
-            chat_template_->tokens(openai::chat_input(chat, net::local_time()), *tokenizer_,
-                                   {.specials = spec_->special_tokens_in_messages,
-                                    .framed = options.add_special_tokens.value_or(false),
-                                    .truncation = openai::truncation_of(options, spec_->max_model_len)}));
-  if (tokens.empty()) return fail(ErrorCode::kInvalidArgument, "messages: the prompt is empty");
-  return tokens;
-}
-
-Result<std::vector<TokenId>> Generations::tokens_of(const openai::Prompt& prompt, std::string_view path,
-                                                    const openai::PromptOptions& options) const {
-  const std::optional<text::Truncation> truncation = openai::truncation_of(options, spec_->max_model_len);
-  std::vector<TokenId> tokens;
-  if (const auto* text = std::get_if<std::string>(&prompt)) {
-    tokens = text::encode_prompt(*tokenizer_, {.text = *text, .from_messages = {}},
-                                 {.framed = options.add_special_tokens.value_or(true), .truncation = truncation});
-  } else {
-    tokens = std::get<std::vector<TokenId>>(prompt);
-    text::truncate(tokens, truncation);
-  }
-  if (tokens.empty()) return fail(ErrorCode::kInvalidArgument, fmt::format("{}: is empty", path));
-  const std::uint32_t vocabulary = tokenizer_->vocabulary_size();
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i].value() < vocabulary) continue;
-    return fail(ErrorCode::kInvalidArgument, fmt::format("{}[{}]: token {} is outside the vocabulary of {}", path, i,
-                                                         tokens[i].value(), vocabulary));
-  }
-  return tokens;
-}
-
-// As the client wrote it, unless that is not what the model reads.
-std::string Generations::echo_of(const openai::Prompt& prompt, const openai::PromptOptions& options,
-                                 std::span<const TokenId> tokens) const {
-  const auto* const text = std::get_if<std::string>(&prompt);
-  if (text != nullptr && !openai::truncation_of(options, spec_->max_model_len)) return *text;
-  std::string decoded;
-  for (const TokenId token : tokens) tokenizer_->decode(token, decoded);
-  return decoded;
-}
-
-Result<void> Generations::start_chat(const openai::ChatRequest& request, const Caller& caller) {
-  KVIST_TRY(std::vector<TokenId> prompt, tokens_of(request, request.options.prompt));
-  AnswerOptions answer;
-  if (request.may_call_tools) answer.tool_calls = spec_->tool_parser;
-  answer.several_calls = request.several_calls;
-  return start({std::move(prompt)}, request.options, caller, std::move(answer));
-}
-
-Result<void> Generations::start_completion(const openai::CompletionRequest& request, const Caller& caller) {
-  std::vector<std::vector<TokenId>> prompts;
-  for (std::size_t i = 0; i < request.prompts.size(); ++i) {
-    const std::string path = request.prompts.size() == 1 ? "prompt" : fmt::format("prompt[{}]", i);
-    KVIST_TRY(std::vector<TokenId> tokens, tokens_of(request.prompts[i], path, request.options.prompt));
-    prompts.push_back(std::move(tokens));
-  }
-  AnswerOptions answer;
-  answer.head.chat = false;
-  if (request.options.echo)
-    for (std::size_t i = 0; i < prompts.size(); ++i)
-      answer.echoes.push_back(echo_of(request.prompts[i], request.options.prompt, prompts[i]));
-  return start(std::move(prompts), request.options, caller, std::move(answer));
-}
-
-Result<void> Generations::start(std::vector<std::vector<TokenId>> prompts, const openai::GenerationOptions& options,
-                                const Caller& caller, AnswerOptions answer_options) {
-  if (options.model != spec_->model) {
-    return fail(ErrorCode::kNotFound, fmt::format("model: \"{}\" is not served here; this worker serves \"{}\"",
-                                                  options.model, spec_->model));
-  }
-  KVIST_TRY_VOID(check_options(options, prompts.size(), *spec_, tokenizer_->vocabulary_size()));
-  KVIST_TRY_VOID(check_prompt_logprobs(options, prompts));
-  KVIST_TRY_VOID(check_repeated_prompts(options, answer_options.echoes, prompts));
-  const bool one_text = prompts.size() * options.best_of == 1 && !answer_options.tool_calls;
-  if (options.return_token_ids || openai::wanted_prompt_logprobs(options)) answer_options.prompts = prompts;
-  if (options.resumption) {
-    KVIST_TRY_VOID(check_resumption(options, one_text, tokenizer_->vocabulary_size()));
-    answer_options.resumed = options.resumption->tokens;
-  }
-  KVIST_TRY(std::vector<RequestId> requests, submit_all(std::move(prompts), options, caller.request_id));
+Result<void> Generations::start(GenerationRequest request, const Caller& caller) {
+  const openai::GenerationOptions& options = request.options;
+  AnswerOptions answer_options = std::move(request.answer);
+  const bool one_text = request.prompts.size() * options.best_of == 1 && !answer_options.tool_calls;
+  KVIST_TRY(std::vector<RequestId> requests, submit_all(std::move(request.prompts), options, caller.request_id));
   openai::AnswerHead& head = answer_options.head;
   head.id = (head.chat ? "chatcmpl-" : "cmpl-") + caller.request_id;
   head.model = spec_->model;
   head.created = options.resumption ? options.resumption->created : static_cast<std::int64_t>(net::unix_seconds());
   answer_options.request_id = caller.request_id;
-  answer_options.stream = options.stream;
   // What another client resumed, a proxy does not know; then its count differs.
   answer_options.resumable = options.stream && one_text && caller.resumable &&
                              std::cmp_equal(*caller.resumable, answer_options.resumed.size());
   if (options.stream && caller.resumable && !one_text)
     answer_options.why_not_resumable = answer_options.tool_calls ? openai::kToolCalls : openai::kSeveralChoices;
-  answer_options.include_usage = options.include_usage;
-  answer_options.continuous_usage = options.include_usage && options.continuous_usage;
-  answer_options.answers_per_prompt = options.best_of;
-  answer_options.best_per_prompt = options.choices;
-  answer_options.drops_logprobs = !options.sampling.logprobs;
-  answer_options.returns_tokens = options.return_token_ids;
-  answer_options.returns_prompt_logprobs = options.sampling.prompt_logprobs.has_value();
-  answer_options.echoes_logprobs = options.echo && options.sampling.logprobs;
-  answer_options.echoes_only = options.max_tokens == 0U;
-  answer_options.stop = options.stop;
-  answer_options.include_stop = options.include_stop_str_in_output;
-  answer_options.skip_special_tokens = options.skip_special_tokens;
   const auto answer =
       std::make_shared<Answer>(caller.exchange, *tokenizer_, std::move(answer_options), std::move(requests));
   for (std::size_t i = 0; i < answer->choices().size(); ++i) entries_[answer->choices()[i]] = {answer, i};
@@ -157,8 +64,9 @@ Result<std::vector<RequestId>> Generations::submit_all(std::vector<std::vector<T
                                                        std::string_view request_id) {
   std::vector<engine::Request> requests;
   for (const std::vector<TokenId>& prompt : prompts) {
+    const std::uint64_t seed = options.seed ? *options.seed : seed_of(prompt, options.sampling, request_id);
     for (std::uint32_t choice = 0; choice < options.best_of; ++choice) {
-      KVIST_TRY(engine::Request request, make_request(prompt, options, request_id, requests.size()));
+      KVIST_TRY(engine::Request request, make_request(prompt, options, seed, requests.size()));
       requests.push_back(std::move(request));
     }
   }
@@ -178,13 +86,8 @@ Result<std::vector<RequestId>> Generations::submit_all(std::vector<std::vector<T
 }
 
 Result<engine::Request> Generations::make_request(std::vector<TokenId> prompt, const openai::GenerationOptions& options,
-                                                  std::string_view request_id, std::size_t answer) const {
+                                                  std::uint64_t seed, std::size_t answer) const {
   const std::size_t resumed = options.resumption ? options.resumption->tokens.size() : 0;
-  if (prompt.size() + resumed >= spec_->max_model_len) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}{} tokens, of which the answer needs at least one; the prompt has {}",
-                            openai::kContextLengthMessage, spec_->max_model_len, prompt.size() + resumed));
-  }
   const std::uint32_t room = spec_->max_model_len - static_cast<std::uint32_t>(prompt.size());
   engine::Request request;
   request.max_tokens = std::max(options.max_tokens.value_or(room), 1U);  // of an echo alone, it is dropped
@@ -197,7 +100,7 @@ Result<engine::Request> Generations::make_request(std::vector<TokenId> prompt, c
     return fail(ErrorCode::kInvalidArgument, fmt::format("min_tokens: expected at most max_tokens, which is {}, got {}",
                                                          request.max_tokens, options.sampling.min_tokens));
   }
-  request.seed = options.seed ? *options.seed : seed_of(prompt, options.sampling, request_id);
+  request.seed = seed;
   // Several prompts with one seed need different answers, and so do several answers to one prompt.
   if (answer > 0 && (options.seed || options.sampling.temperature != 0 || answer % options.best_of > 0))
     request.seed = mix_seed({request.seed, seed_part("choice"), answer});
@@ -248,8 +151,13 @@ void Generations::on_idle(std::function<void()> handler) {
   look_whether_idle();
 }
 
+void Generations::came() {
+  --expected_;
+  look_whether_idle();
+}
+
 void Generations::look_whether_idle() {
-  if (entries_.empty() && idle_) std::exchange(idle_, nullptr)();
+  if (entries_.empty() && expected_ == 0 && idle_) std::exchange(idle_, nullptr)();
 }
 
 void Generations::end_all(const Error& error) {

@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,9 +16,9 @@
 #include "kvist/net/http_server.h"
 #include "kvist/openai/types.h"
 #include "kvist/spec/deployment.h"
-#include "kvist/text/chat.h"
 #include "kvist/worker/answer.h"
 #include "kvist/worker/engine_runner.h"
+#include "kvist/worker/request_reader.h"
 
 namespace kvist::worker {
 
@@ -40,12 +39,14 @@ class Generations : public std::enable_shared_from_this<Generations> {
   static constexpr std::size_t kMaxUnsentBytes = 4UL << 20;
 
   /// Requires: all arguments outlive it.
-  Generations(const spec::WorkerSpec& spec, const tokenizer::Tokenizer& tokenizer,
-              const text::ChatTemplate& chat_template, EngineRunner& runner);
+  Generations(const spec::WorkerSpec& spec, const tokenizer::Tokenizer& tokenizer, EngineRunner& runner);
 
-  /// These start an answer. After an error nothing was started, and the caller still has to be answered.
-  [[nodiscard]] Result<void> start_chat(const openai::ChatRequest& request, const Caller& caller);
-  [[nodiscard]] Result<void> start_completion(const openai::CompletionRequest& request, const Caller& caller);
+  /// Starts an answer. After an error nothing was started, and the caller still has to be answered.
+  [[nodiscard]] Result<void> start(GenerationRequest request, const Caller& caller);
+  /// A request is being read elsewhere: until it has come, an answer counts as under way.
+  void expect() { ++expected_; }
+  /// It was started, or not. Requires: a call of expect() for it.
+  void came();
 
   /// For EngineRunner::set_output_handler.
   void on_output(const engine::RequestOutput& output, EngineRunner::Logprobs logprobs);
@@ -53,13 +54,6 @@ class Generations : public std::enable_shared_from_this<Generations> {
   void end_all(const Error& error);
   /// Calls `handler` once, as soon as no answer is under way, which may be at once.
   void on_idle(std::function<void()> handler);
-
-  /// The prompt tokens of a chat or of one completion prompt, checked against the vocabulary. Errors include
-  /// kUnsupported for what the template does not write.
-  [[nodiscard]] Result<std::vector<TokenId>> tokens_of(const openai::ChatPrompt& chat,
-                                                       const openai::PromptOptions& options) const;
-  [[nodiscard]] Result<std::vector<TokenId>> tokens_of(const openai::Prompt& prompt, std::string_view path,
-                                                       const openai::PromptOptions& options) const;
 
   [[nodiscard]] std::uint64_t slow_clients() const { return slow_clients_; }
 
@@ -69,15 +63,9 @@ class Generations : public std::enable_shared_from_this<Generations> {
     std::size_t choice = 0;
   };
 
-  /// The text that the answer to an echoed prompt begins with.
-  [[nodiscard]] std::string echo_of(const openai::Prompt& prompt, const openai::PromptOptions& options,
-                                    std::span<const TokenId> tokens) const;
-  /// `answer` has what is known besides the options.
-  [[nodiscard]] Result<void> start(std::vector<std::vector<TokenId>> prompts, const openai::GenerationOptions& options,
-                                   const Caller& caller, AnswerOptions answer);
   [[nodiscard]] Result<engine::Request> make_request(std::vector<TokenId> prompt,
-                                                     const openai::GenerationOptions& options,
-                                                     std::string_view request_id, std::size_t answer) const;
+                                                     const openai::GenerationOptions& options, std::uint64_t seed,
+                                                     std::size_t answer) const;
   [[nodiscard]] Result<std::vector<RequestId>> submit_all(std::vector<std::vector<TokenId>> prompts,
                                                           const openai::GenerationOptions& options,
                                                           std::string_view request_id);
@@ -86,11 +74,11 @@ class Generations : public std::enable_shared_from_this<Generations> {
 
   const spec::WorkerSpec* spec_;
   const tokenizer::Tokenizer* tokenizer_;
-  const text::ChatTemplate* chat_template_;
   EngineRunner* runner_;
   std::map<RequestId, Entry> entries_;  // ordered, so that ending all is reproducible
   std::uint64_t last_request_ = 0;
   std::uint64_t slow_clients_ = 0;
+  std::size_t expected_ = 0;
   std::function<void()> idle_;
 };
 

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -12,9 +15,7 @@
 #include "kvist/openai/codec.h"
 #include "kvist/openai/errors.h"
 #include "kvist/openai/resumption.h"
-#include "kvist/openai/tokenize.h"
 #include "kvist/telemetry/metrics.h"
-#include "kvist/text/prompt_encoding.h"
 #include "kvist/worker/http_reply.h"
 #include "kvist/worker/metrics_page.h"
 
@@ -22,6 +23,10 @@ namespace kvist::worker {
 namespace {
 
 constexpr std::size_t kMaxRequestIdBytes = 128;
+
+// Large bodies that wait to be read.
+constexpr std::size_t kMostWaiting = 256;
+constexpr std::size_t kMostWaitingBytes = 256UL << 20;
 
 // Request ids only have to differ between processes, so they are seeded with true randomness.
 std::uint64_t random_seed() {
@@ -50,16 +55,17 @@ struct HttpApi::Call {
   void refuse(const Error& error) { exchange->respond(error_reply(error, id)); }
 };
 
-HttpApi::HttpApi(const spec::WorkerSpec& spec, const tokenizer::Tokenizer& tokenizer, EngineRunner& runner,
+HttpApi::HttpApi(net::EventLoop& loop, const spec::WorkerSpec& spec, const RequestReader& reader, EngineRunner& runner,
                  Generations& generations)
     : spec_(&spec),
-      tokenizer_(&tokenizer),
+      reader_(&reader),
       runner_(&runner),
       generations_(&generations),
       started_unix_s_(net::unix_seconds()),
       ids_(random_seed()),
       paths_([this](const auto& request, int status, const auto& why) { return refused(request, status, why); }),
-      admin_paths_([this](const auto& request, int status, const auto& why) { return refused(request, status, why); }) {
+      admin_paths_([this](const auto& request, int status, const auto& why) { return refused(request, status, why); }),
+      pool_(loop, {.threads = 1, .max_waiting = kMostWaiting, .max_waiting_bytes = kMostWaitingBytes}) {
   on(paths_, "POST", "/v1/chat/completions", &HttpApi::chat);
   on(paths_, "POST", "/v1/completions", &HttpApi::completion);
   on(paths_, "GET", "/v1/models", &HttpApi::models);
@@ -102,20 +108,70 @@ Caller HttpApi::caller_of(const Call& call) {
           .resumable = resumable ? openai::read_resumable(*resumable) : std::nullopt};
 }
 
+template <class Asked>
+void HttpApi::read(Call& call, Reads<Asked> reads, Takes<Asked> takes) {
+  if (call.request.body.size() > kReadOnLoopBytes) return read_beside_the_loop(call, reads, takes);
+  Result<Asked> asked = (reader_->*reads)(call.request.body);
+  if (!asked) return call.refuse(asked.error());
+  (this->*takes)(call, *std::move(asked));
+}
+
+// What the pool drops at its end was the last to hold the call; otherwise the last reference is released on the loop.
+template <class Asked>
+void HttpApi::read_beside_the_loop(Call& call, Reads<Asked> reads, Takes<Asked> takes) {
+  struct Held {
+    explicit Held(Call held) : call(std::move(held)) {}
+    Call call;
+    std::atomic<bool> client_left = false;
+    std::optional<Result<Asked>> asked;
+  };
+  const auto held = std::make_shared<Held>(std::move(call));
+  held->call.exchange->on_client_gone([weak = std::weak_ptr(held)] {
+    if (const auto still = weak.lock()) still->client_left = true;
+  });
+  net::WorkPool::Work work = [this, held, reads, takes]() -> std::function<void()> {
+    if (!held->client_left) held->asked = (reader_->*reads)(held->call.request.body);
+    return [this, held, takes] {
+      if (held->client_left) return generations_->came();
+      if (Result<Asked>& asked = *held->asked) {
+        (this->*takes)(held->call, *std::move(asked));
+      } else {
+        held->call.refuse(asked.error());
+      }
+      generations_->came();
+    };
+  };
+  generations_->expect();
+  if (pool_.submit(std::move(work), held->call.request.body.size())) return;
+  generations_->came();
+  held->call.refuse({ErrorCode::kUnavailable, "too many large requests wait to be read"});
+}
+
+void HttpApi::start(Call& call, GenerationRequest request) {
+  const Result<void> started = generations_->start(std::move(request), caller_of(call));
+  if (!started) call.refuse(started.error());
+}
+
+void HttpApi::answer(Call& call, std::string body) {
+  call.reply(std::move(body));
+}
+
 void HttpApi::chat(Call& call) {
   if (refusing_) return call.refuse(shutting_down());
-  const Result<openai::ChatRequest> request = openai::parse_chat_request(call.request.body);
-  if (!request) return call.refuse(request.error());
-  const Result<void> started = generations_->start_chat(*request, caller_of(call));
-  if (!started) call.refuse(started.error());
+  read(call, &RequestReader::chat, &HttpApi::start);
 }
 
 void HttpApi::completion(Call& call) {
   if (refusing_) return call.refuse(shutting_down());
-  const Result<openai::CompletionRequest> request = openai::parse_completion_request(call.request.body);
-  if (!request) return call.refuse(request.error());
-  const Result<void> started = generations_->start_completion(*request, caller_of(call));
-  if (!started) call.refuse(started.error());
+  read(call, &RequestReader::completion, &HttpApi::start);
+}
+
+void HttpApi::tokenize(Call& call) {
+  read(call, &RequestReader::tokenize, &HttpApi::answer);
+}
+
+void HttpApi::detokenize(Call& call) {
+  read(call, &RequestReader::detokenize, &HttpApi::answer);
 }
 
 void HttpApi::models(Call& call) {
@@ -138,8 +194,11 @@ void HttpApi::version(Call& call) {
 }
 
 void HttpApi::metrics(Call& call) {
-  std::string page = telemetry::expose(
-      [this](telemetry::MetricsPage& to) { write_metrics(to, *spec_, *runner_, *generations_, started_unix_s_); });
+  const MetricSources sources{.runner = *runner_,
+                              .generations = *generations_,
+                              .reading = pool_.counters(),
+                              .started_unix_s = started_unix_s_};
+  std::string page = telemetry::expose([&](telemetry::MetricsPage& to) { write_metrics(to, *spec_, sources); });
   call.exchange->respond(
       {.status = 200, .headers = reply_headers(telemetry::kExpositionContentType, call.id), .body = std::move(page)});
 }
@@ -150,41 +209,6 @@ void HttpApi::reset_prefix_cache(Call& call) {
                                                          "none is",
                                                          runner_->driver().stats().running)};
   call.reply(openai::error_body(error), 409);
-}
-
-Result<void> HttpApi::check_model(std::string_view model) const {
-  if (model.empty() || model == spec_->model) return {};
-  return fail(ErrorCode::kNotFound,
-              fmt::format("model: \"{}\" is not served here; this worker serves \"{}\"", model, spec_->model));
-}
-
-void HttpApi::tokenize(Call& call) {
-  const Result<openai::TokenizeRequest> request = openai::parse_tokenize_request(call.request.body);
-  if (!request) return call.refuse(request.error());
-  if (const Result<void> served = check_model(request->model); !served) return call.refuse(served.error());
-  std::vector<TokenId> tokens;
-  if (const auto* text = std::get_if<std::string>(&request->input)) {
-    tokens = text::encode_prompt(*tokenizer_, {.text = *text, .from_messages = {}},
-                                 {.framed = request->add_special_tokens.value_or(true)});
-  } else {
-    Result<std::vector<TokenId>> prompt = generations_->tokens_of(std::get<openai::ChatPrompt>(request->input),
-                                                                  {.add_special_tokens = request->add_special_tokens});
-    if (!prompt) return call.refuse(prompt.error());
-    tokens = *std::move(prompt);
-  }
-  std::vector<std::string> spellings;
-  if (request->return_token_strs)
-    for (const TokenId token : tokens) spellings.emplace_back(tokenizer_->spelling(token));
-  call.reply(openai::tokenize_answer(tokens, spec_->max_model_len, spellings));
-}
-
-void HttpApi::detokenize(Call& call) {
-  const Result<openai::DetokenizeRequest> request = openai::parse_detokenize_request(call.request.body);
-  if (!request) return call.refuse(request.error());
-  if (const Result<void> served = check_model(request->model); !served) return call.refuse(served.error());
-  std::string text;
-  for (const TokenId token : request->tokens) tokenizer_->decode(token, text);
-  call.reply(openai::detokenize_answer(text));
 }
 
 /// The real content of the pool, with which a subscriber's view of the KV events can be compared. Hashes are strings,

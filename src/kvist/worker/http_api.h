@@ -1,6 +1,7 @@
 // The worker's HTTP interface.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -10,18 +11,23 @@
 #include "kvist/base/random.h"
 #include "kvist/net/http_server.h"
 #include "kvist/net/path_table.h"
+#include "kvist/net/work_pool.h"
 #include "kvist/spec/deployment.h"
-#include "kvist/tokenizer/tokenizer.h"
 #include "kvist/worker/engine_runner.h"
 #include "kvist/worker/generations.h"
+#include "kvist/worker/request_reader.h"
 
 namespace kvist::worker {
 
-/// Reads requests and passes generations on; answers all other requests itself. Threads: the loop's.
+/// Reads requests and passes generations on; answers all other requests itself. Large bodies are read on a thread of
+/// their own, so that none of them stops the streams under way. Threads: the loop's.
 class HttpApi {
  public:
-  /// Requires: the four arguments outlive it.
-  HttpApi(const spec::WorkerSpec& spec, const tokenizer::Tokenizer& tokenizer, EngineRunner& runner,
+  /// Bodies of more bytes are read beside the loop: reading so much takes some milliseconds.
+  static constexpr std::size_t kReadOnLoopBytes = 64U << 10;
+
+  /// Requires: the arguments outlive it.
+  HttpApi(net::EventLoop& loop, const spec::WorkerSpec& spec, const RequestReader& reader, EngineRunner& runner,
           Generations& generations);
 
   HttpApi(const HttpApi&) = delete;
@@ -39,6 +45,10 @@ class HttpApi {
 
  private:
   struct Call;
+  template <class Asked>
+  using Reads = Result<Asked> (RequestReader::*)(std::string_view body) const;
+  template <class Asked>
+  using Takes = void (HttpApi::*)(Call& call, Asked asked);
 
   [[nodiscard]] static Caller caller_of(const Call& call);
   void chat(Call& call);
@@ -56,17 +66,24 @@ class HttpApi {
   void on(net::PathTable& paths, const std::string& method, const std::string& path,
           void (HttpApi::*handler)(Call& call));
   [[nodiscard]] net::HttpResponse refused(const net::HttpRequest& request, int status, const std::string& message);
-  [[nodiscard]] Result<void> check_model(std::string_view model) const;
+  /// The call's body is read, here or beside the loop, and what it asks for is taken here.
+  template <class Asked>
+  void read(Call& call, Reads<Asked> reads, Takes<Asked> takes);
+  template <class Asked>
+  void read_beside_the_loop(Call& call, Reads<Asked> reads, Takes<Asked> takes);
+  void start(Call& call, GenerationRequest request);
+  void answer(Call& call, std::string body);
   [[nodiscard]] std::string request_id(const net::Headers& headers);
 
   const spec::WorkerSpec* spec_;
-  const tokenizer::Tokenizer* tokenizer_;
+  const RequestReader* reader_;
   EngineRunner* runner_;
   Generations* generations_;
   double started_unix_s_;
   RandomStream ids_;
   net::PathTable paths_;
   net::PathTable admin_paths_;
+  net::WorkPool pool_;  // of large bodies
   bool refusing_ = false;
 };
 

@@ -105,12 +105,22 @@ void write_finished(telemetry::MetricsPage& page, const FinishCounts& counts, co
   write("abort", counts.aborted);
 }
 
+void write_reading(telemetry::MetricsPage& page, const net::WorkPool::Counters& reading,
+                   const telemetry::Labels& labels) {
+  page.counter("kvist_worker_large_bodies_read_total", "Large bodies read beside the loop.", number(reading.done),
+               labels);
+  page.counter("kvist_worker_large_bodies_refused_total", "Large bodies that were not read, as too many waited.",
+               number(reading.refused), labels);
+  page.gauge("kvist_worker_large_bodies_waiting", "Large bodies that wait for the thread.", number(reading.waiting),
+             labels);
+}
+
 }  // namespace
 
-void write_metrics(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, const EngineRunner& runner,
-                   const Generations& generations, double started_unix_s) {
+void write_metrics(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, const MetricSources& sources) {
   // A worker is one engine. The label `engine` is vLLM's data-parallel rank.
   const telemetry::Labels labels = {{"model_name", spec.model}, {"engine", "0"}};
+  const EngineRunner& runner = sources.runner;
   const engine::CoreStats stats = runner.driver().stats();
   write_engine(page, stats, labels);
   if (spec.speculation.enabled) write_speculation(page, stats, labels);
@@ -125,9 +135,10 @@ void write_metrics(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, c
   page.counter("kvist_worker_kv_event_batches_total", "KV event batches published.", number(runner.event_batches()),
                labels);
   page.counter("kvist_worker_slow_clients_total", "Answers broken off because the client did not take them.",
-               number(generations.slow_clients()), labels);
+               number(sources.generations.slow_clients()), labels);
+  write_reading(page, sources.reading, labels);
   telemetry::write_build_info(page, "worker");
-  telemetry::write_process_metrics(page, started_unix_s);
+  telemetry::write_process_metrics(page, sources.started_unix_s);
 }
 
 }  // namespace kvist::worker

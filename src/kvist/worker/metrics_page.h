@@ -1,6 +1,7 @@
 // The worker's metrics, with vLLM's names.
 #pragma once
 
+#include "kvist/net/work_pool.h"
 #include "kvist/spec/deployment.h"
 #include "kvist/telemetry/metrics.h"
 #include "kvist/worker/engine_runner.h"
@@ -8,8 +9,14 @@
 
 namespace kvist::worker {
 
-/// Writes all metrics to the page. `started_unix_s` is the start of this worker's process; a change means a restart.
-void write_metrics(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, const EngineRunner& runner,
-                   const Generations& generations, double started_unix_s);
+struct MetricSources {
+  const EngineRunner& runner;
+  const Generations& generations;
+  net::WorkPool::Counters reading;      ///< of large bodies
+  double started_unix_s = 0;            ///< of this worker's process; a change means a restart
+};
+
+/// Writes all metrics to the page.
+void write_metrics(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, const MetricSources& sources);
 
 }  // namespace kvist::worker

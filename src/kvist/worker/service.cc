@@ -20,6 +20,7 @@
 #include "kvist/worker/engine_runner.h"
 #include "kvist/worker/generations.h"
 #include "kvist/worker/http_api.h"
+#include "kvist/worker/request_reader.h"
 
 namespace kvist::worker {
 namespace {
@@ -95,8 +96,9 @@ class ServiceImpl final : public Service {
       : spec_(std::move(spec)),
         text_(std::move(text)),
         runner_(loop, std::move(engine), std::move(publisher), spec_.max_model_len),
-        generations_(std::make_shared<Generations>(spec_, *text_.tokenizer, *text_.chat_template, runner_)),
-        api_(spec_, *text_.tokenizer, runner_, *generations_),
+        generations_(std::make_shared<Generations>(spec_, *text_.tokenizer, runner_)),
+        reader_(spec_, *text_.tokenizer, *text_.chat_template),
+        api_(loop, spec_, reader_, runner_, *generations_),
         drain_timer_(loop) {
     runner_.set_output_handler([this](const engine::RequestOutput& output, EngineRunner::Logprobs logprobs) {
       generations_->on_output(output, logprobs);
@@ -170,6 +172,7 @@ class ServiceImpl final : public Service {
   TextParts text_;
   EngineRunner runner_;
   std::shared_ptr<Generations> generations_;
+  RequestReader reader_;
   HttpApi api_;
   net::Timer drain_timer_;
   bool idle_ = false;  // draining: no answer is under way any more
