@@ -120,6 +120,16 @@ class RoundTripTest : public testing::Test {
     if (workload.arrivals.kind == ArrivalKind::kBursty) workload.arrivals.variation = 1 + 19 * random_.uniform();
   }
 
+  HttpLimitsSpec http_limits() {
+    return {.connections = number(1, 1'000'000),
+            .connections_per_address = number(0, 1'000'000),
+            .head_bytes = number(1'024, 1 << 20),
+            .head_timeout = duration(10'000'000),
+            .body_timeout = duration(10'000'000),
+            .idle_timeout = duration(10'000'000),
+            .least_read_rate = number(0, 1 << 20)};
+  }
+
   WorkerSpec worker(const std::string& name) {
     WorkerSpec w;
     w.name = name;
@@ -127,6 +137,8 @@ class RoundTripTest : public testing::Test {
     w.http = {"127.0.0.1", number<std::uint16_t>(0, 32'767)};
     w.admin = {"::1", number<std::uint16_t>(32'768, 65'535)};
     if (number(0, 1) == 1) w.tls = {.certificate = "/tls/w.pem", .key = "/tls/w.key"};
+    if (number(0, 1) == 1) w.http_limits = http_limits();
+    if (number(0, 1) == 1) w.max_body_bytes = number(1'024, 1 << 30);
     if (number(0, 1) == 1) w.cors.origins = {"https://chat.example:8443", "http://localhost:3000"};
     w.kv_events_port = number<std::uint16_t>(0, 65'535);
     w.kv_replay_port = number<std::uint16_t>(0, 65'535);
@@ -186,15 +198,7 @@ class RoundTripTest : public testing::Test {
     if (number(0, 1) == 1) g.api_keys = {"/keys/of clients.txt", number(0, 1) == 1 ? "/keys/admin.txt" : ""};
     g.pass_client_keys = number(0, 1) == 1;
     if (number(0, 1) == 1) g.worker_api_key_file = "/keys/worker.txt";
-    if (number(0, 1) == 1) {
-      g.http_limits = {.connections = number(1, 1'000'000),
-                       .connections_per_address = number(0, 1'000'000),
-                       .head_bytes = number(1'024, 1 << 20),
-                       .head_timeout = duration(10'000'000),
-                       .body_timeout = duration(10'000'000),
-                       .idle_timeout = duration(10'000'000),
-                       .least_read_rate = number(0, 1 << 20)};
-    }
+    if (number(0, 1) == 1) g.http_limits = http_limits();
     g.model = text();
     g.mode = static_cast<RoutingMode>(number<int>(0, static_cast<int>(kRoutingModeCount) - 1));
     if (is_simulated_only(g.mode)) g.mode = RoutingMode::kKv;

@@ -33,7 +33,10 @@ class RawClient {
     std::string request = "POST " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: ";
     request += std::to_string(body.size()) + "\r\n\r\n";
     request += body;
-    if (::send(socket_, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
+    send(request);
+  }
+  void send(std::string_view bytes) {
+    if (::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(bytes.size()))
       throw std::runtime_error("send failed");
   }
 

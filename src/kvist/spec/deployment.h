@@ -88,6 +88,8 @@ struct WorkerSpec {
   CorsSpec cors = {};
   LogSpec log = {};
   ServerTlsSpec tls = {};                   ///< of http
+  HttpLimitsSpec http_limits = {};          ///< of http
+  std::uint64_t max_body_bytes = 16ULL << 20;
   std::uint16_t kv_events_port = 0;         ///< ZeroMQ PUB, on http.host
   std::uint16_t kv_replay_port = 0;         ///< ZeroMQ ROUTER, on http.host
   std::string kv_events_topic = {};         ///< first frame of each KV event message; empty by default, as in vLLM

@@ -159,6 +159,14 @@ void write_http_limits(YamlWriter& out, const HttpLimitsSpec& limits) {
   out.raw("least_read_rate", fmt::format("{} B", limits.least_read_rate)).end_map();
 }
 
+Result<void> read_max_body(const YamlNode& service, std::uint64_t& bytes) {
+  const auto node = service.get("max_body");
+  if (!node) return {};
+  KVIST_TRY(bytes, node->as_bytes());
+  if (bytes < 1'024) return std::unexpected(node->error("must be at least 1 KiB"));
+  return {};
+}
+
 Result<void> read_admin(const YamlNode& service, const Endpoint& http, std::uint16_t usual_port, Endpoint& admin) {
   KVIST_TRY_VOID(read_endpoint(service, "admin", admin));
   const auto node = service.get("admin");

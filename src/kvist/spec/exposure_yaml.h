@@ -1,6 +1,7 @@
 // Private to spec: settings of how a service is exposed, read and written.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,9 @@ void write_client_tls(YamlWriter& out, std::string_view key, const ClientTlsSpec
 /// Reads `http_limits`.
 [[nodiscard]] Result<void> read_http_limits(const YamlNode& service, HttpLimitsSpec& limits);
 void write_http_limits(YamlWriter& out, const HttpLimitsSpec& limits);
+
+/// Reads `max_body`: the most bytes of a request's body.
+[[nodiscard]] Result<void> read_max_body(const YamlNode& service, std::uint64_t& bytes);
 
 /// The listener for administration. Without a port it gets `usual_port`; it must not be `http`'s.
 [[nodiscard]] Result<void> read_admin(const YamlNode& service, const Endpoint& http, std::uint16_t usual_port,

@@ -254,10 +254,7 @@ Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_d
   KVIST_TRY_VOID(read_field(node, "connect_timeout", g.connect_timeout, std::chrono::milliseconds(1)));
   KVIST_TRY_VOID(read_field(node, "threads", g.threads, 0, 64));
   KVIST_TRY_VOID(read_field(node, "drain_timeout", g.drain_timeout, Duration(0)));
-  if (const auto bytes = node.get("max_body")) {
-    KVIST_TRY(g.max_body_bytes, bytes->as_bytes());
-    if (g.max_body_bytes < 1'024) return std::unexpected(bytes->error("must be at least 1 KiB"));
-  }
+  KVIST_TRY_VOID(read_max_body(node, g.max_body_bytes));
   KVIST_TRY_VOID(read_log(node, g.log));
   KVIST_TRY_VOID(read_access_log(node, base_directory, g.access_log));
   KVIST_TRY_VOID(read_otlp(node, g.otlp));

@@ -141,6 +141,8 @@ Result<void> read_worker_fields(const YamlNode& node, const std::string& base_di
   KVIST_TRY_VOID(read_cors(node, w.cors));
   KVIST_TRY_VOID(read_log(node, w.log));
   KVIST_TRY_VOID(read_server_tls(node, "tls", base_directory, w.tls));
+  KVIST_TRY_VOID(read_http_limits(node, w.http_limits));
+  KVIST_TRY_VOID(read_max_body(node, w.max_body_bytes));
   KVIST_TRY_VOID(read_field(node, "kv_events_port", w.kv_events_port, 0, 65'535));
   KVIST_TRY_VOID(read_field(node, "kv_replay_port", w.kv_replay_port, 0, 65'535));
   KVIST_TRY_VOID(read_topic(node, w.kv_events_topic));
@@ -190,6 +192,8 @@ std::string to_yaml(const WorkerSpec& w, int indent) {
   write_cors(out, w.cors);
   write_log(out, w.log);
   write_server_tls(out, "tls", w.tls);
+  write_http_limits(out, w.http_limits);
+  if (w.max_body_bytes != WorkerSpec{}.max_body_bytes) out.raw("max_body", fmt::format("{} B", w.max_body_bytes));
   out.field("kv_events_port", w.kv_events_port).field("kv_replay_port", w.kv_replay_port);
   if (!w.kv_events_topic.empty()) out.field("kv_events_topic", w.kv_events_topic);
   if (w.kv_events_buffer != WorkerSpec{}.kv_events_buffer) out.field("kv_events_buffer", w.kv_events_buffer);

@@ -197,6 +197,7 @@ void HttpApi::metrics(Call& call) {
   const MetricSources sources{.runner = *runner_,
                               .generations = *generations_,
                               .reading = pool_.counters(),
+                              .listener = listener_ != nullptr ? listener_->report() : net::HttpServerReport{},
                               .started_unix_s = started_unix_s_};
   std::string page = telemetry::expose([&](telemetry::MetricsPage& to) { write_metrics(to, *spec_, sources); });
   call.exchange->respond(

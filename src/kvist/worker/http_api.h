@@ -33,6 +33,9 @@ class HttpApi {
   HttpApi(const HttpApi&) = delete;
   HttpApi& operator=(const HttpApi&) = delete;
 
+  /// What the metrics tell of. Requires: it outlives this object.
+  void tell_of(const net::HttpServer& listener) { listener_ = &listener; }
+
   void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
     paths_.handle(std::move(request), exchange);
   }
@@ -81,6 +84,7 @@ class HttpApi {
   Generations* generations_;
   double started_unix_s_;
   RandomStream ids_;
+  const net::HttpServer* listener_ = nullptr;
   net::PathTable paths_;
   net::PathTable admin_paths_;
   net::WorkPool pool_;  // of large bodies

@@ -115,6 +115,24 @@ void write_reading(telemetry::MetricsPage& page, const net::WorkPool::Counters& 
              labels);
 }
 
+void write_listener(telemetry::MetricsPage& page, const net::HttpServerReport& listener) {
+  for (const auto& [state, count] : listener.by_state())
+    page.gauge("kvist_worker_connections",
+               "Connections: with a request or a part of one, idle, or in a place kept for health.", number(count),
+               {{"state", std::string(state)}});
+  for (const auto& [reason, count] : listener.closed())
+    page.counter(
+        "kvist_worker_connections_closed_total",
+        "Connections closed for want of a place: idle ones that made room, newcomers that found none, those of "
+        "an address that had too many.",
+        number(count), {{"reason", std::string(reason)}});
+  for (std::size_t i = 0; i < listener.refused.size(); ++i)
+    page.counter(
+        "kvist_worker_http_refused_total",
+        "Requests that the HTTP server answered by itself: malformed, too large, too slow, or without a place.",
+        number(listener.refused[i]), {{"status", std::to_string(net::HttpServerReport::kStatuses[i])}});
+}
+
 }  // namespace
 
 void write_metrics(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, const MetricSources& sources) {
@@ -137,6 +155,7 @@ void write_metrics(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, c
   page.counter("kvist_worker_slow_clients_total", "Answers broken off because the client did not take them.",
                number(sources.generations.slow_clients()), labels);
   write_reading(page, sources.reading, labels);
+  write_listener(page, sources.listener);
   telemetry::write_build_info(page, "worker");
   telemetry::write_process_metrics(page, sources.started_unix_s);
 }

@@ -1,6 +1,7 @@
 // The worker's metrics, with vLLM's names.
 #pragma once
 
+#include "kvist/net/http_server_report.h"
 #include "kvist/net/work_pool.h"
 #include "kvist/spec/deployment.h"
 #include "kvist/telemetry/metrics.h"
@@ -13,6 +14,7 @@ struct MetricSources {
   const EngineRunner& runner;
   const Generations& generations;
   net::WorkPool::Counters reading;      ///< of large bodies
+  net::HttpServerReport listener;       ///< the one for clients
   double started_unix_s = 0;            ///< of this worker's process; a change means a restart
 };
 

@@ -9,6 +9,7 @@
 #include "kvist/engine/cpu/cpu_engine.h"
 #include "kvist/engine/timed/timed_engine.h"
 #include "kvist/net/admin_listener.h"
+#include "kvist/net/descriptor_limit.h"
 #include "kvist/net/http_server.h"
 #include "kvist/net/tls.h"
 #include "kvist/net/zmq_publisher.h"
@@ -17,6 +18,7 @@
 #include "kvist/text/chat.h"
 #include "kvist/text/model_text.h"
 #include "kvist/tokenizer/tokenizer.h"
+#include "kvist/worker/client_listener.h"
 #include "kvist/worker/engine_runner.h"
 #include "kvist/worker/generations.h"
 #include "kvist/worker/http_api.h"
@@ -106,9 +108,7 @@ class ServiceImpl final : public Service {
   }
 
   [[nodiscard]] Result<void> listen(net::EventLoop& loop) {
-    net::HttpServerOptions options;
-    options.host = spec_.http.host;
-    options.port = spec_.http.port;
+    net::HttpServerOptions options = client_listener(spec_, net::raise_descriptor_limit());
     if (!spec_.tls.certificate.empty()) {
       KVIST_TRY(options.tls, net::TlsServer::load({.certificate = spec_.tls.certificate,
                                                    .key = spec_.tls.key,
@@ -116,12 +116,12 @@ class ServiceImpl final : public Service {
                                                    .client_certificates = static_cast<net::ClientCertificates>(
                                                        spec_.tls.client_certificates)}));
     }
-    options.browsers = net::BrowserPolicy{.origins = spec_.cors.origins};
     KVIST_TRY(server_,
               net::HttpServer::listen(loop, std::move(options),
                                       [this](net::HttpRequest request, std::shared_ptr<net::HttpExchange> exchange) {
                                         api_.handle(std::move(request), std::move(exchange));
                                       }));
+    api_.tell_of(*server_);
     auto admin =
         net::HttpServer::listen(loop, net::admin_listener(spec_.admin.host, spec_.admin.port),
                                 [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
