@@ -1,5 +1,6 @@
 """API keys: who is let in, limits, reloading without losing a connection, keys towards workers."""
 import concurrent.futures
+import contextlib
 import http.client
 import http.server
 import json
@@ -192,6 +193,44 @@ def workers_get_their_own_key_and_never_the_clients():
     server.shutdown()
 
 
+def kvists_own_workers_ask_for_keys_too():
+    """The gateway has the same file; its first line changes without a request being lost."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        file = pathlib.Path(folder) / "fleet.key"
+        file.write_text("first-key\n")
+        worker = Process(folder, "worker", "w", WORKER.format(name="w", kv_blocks=500, slots=16, time_scale=100) + "  api_key_file: fleet.key\n")
+        stack.callback(worker.stop)
+        settings = f"gateway:\n  model: test-model\n  block_size: 32\n  connect_timeout: 60 s\n{{}}  workers: [{{{{name: w, url: '{worker.url}'}}}}]\n"
+        gateway = Process(folder, "gateway", "gateway", settings.format("  worker_api_key_file: fleet.key\n"))
+        stack.callback(gateway.stop)
+        stranger = pathlib.Path(folder) / "stranger.yaml"
+        stranger.write_text(settings.format(""))
+        eventually(lambda: request(gateway.url + "/health")[0] == 200, "the worker is healthy")
+        assert chat(gateway.url)[0] == 200
+        assert request(worker.url + "/health")[0] == 200
+        for key, wanted in ((None, 401), ("first", 401), ("first-key", 200)):
+            assert chat(worker.url, key)[0] == wanted, key
+            assert request(worker.url + "/metrics", headers=bearer(key) if key else None)[0] == wanted, key
+        assert answer_to_a_head_alone(worker.url) == (401, True)
+        for options, wanted in ((["-f", gateway_file(folder)], 0), (["-f", str(stranger)], 1)):
+            done = subprocess.run([BINARY, "doctor", *options, "--json"], capture_output=True, text=True, timeout=100)
+            assert done.returncode == wanted and ("key_refused" in done.stdout) == bool(wanted), done.stdout
+        done = subprocess.run([BINARY, "loadgen", "--target", worker.url, "--model", "test-model", "--concurrency", "1", "--duration", "1s",
+                               "--api-key-file", str(file)], capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0 and " 0 failed" in done.stdout, (done.stdout, done.stderr[-2000:])
+        file.write_text("next-key\nfirst-key\n")
+        eventually(lambda: chat(worker.url, "next-key")[0] == 200, "the worker has read both")
+        assert chat(gateway.url)[0] == 200  # with the old one
+        file.write_text("next-key\n")
+        worker.process.send_signal(signal.SIGHUP)
+        eventually(lambda: chat(worker.url, "first-key")[0] == 401, "the old one is gone")
+        assert 'kvist_worker_unauthenticated_requests_total' in request(worker.url + "/metrics", headers=bearer("next-key"))[2]
+
+
+def gateway_file(folder):
+    return str(pathlib.Path(folder) / "gateway.yaml")
+
+
 def who_leaves_early_pays_for_the_prompt():
     """The byte tokenizer has four times as many tokens as are estimated from the body."""
     key, line = create("hasty")
@@ -298,4 +337,4 @@ def a_bad_file_at_the_start_is_said():
 
 if __name__ == "__main__":
     run([only_keys_of_the_file_open_the_api, limits_hold_over_all_threads, a_changed_file_is_read_again_and_no_connection_is_lost,
-         workers_get_their_own_key_and_never_the_clients, who_leaves_early_pays_for_the_prompt, administration_has_keys_of_its_own, lists_of_models_count_for_the_concurrency, a_hangup_ends_nothing, a_bad_file_at_the_start_is_said])
+         workers_get_their_own_key_and_never_the_clients, kvists_own_workers_ask_for_keys_too, who_leaves_early_pays_for_the_prompt, administration_has_keys_of_its_own, lists_of_models_count_for_the_concurrency, a_hangup_ends_nothing, a_bad_file_at_the_start_is_said])

@@ -2,6 +2,7 @@
 import contextlib
 import json
 import pathlib
+import signal
 import ssl
 import subprocess
 import tempfile
@@ -153,6 +154,50 @@ def a_new_certificate_is_taken_without_a_restart():
         refused(url, old)
 
 
+def a_workers_new_certificate_is_taken_without_a_restart():
+    """Of both its listeners, each after a change of its files; a stream under way goes on."""
+    with tempfile.TemporaryDirectory() as folder:
+        authority = Authority(folder, "ca")
+        authority.issue("worker")
+        authority.issue("admin")
+        authority.issue("client", "DNS:client.example")
+        worker = Process(folder, "worker", "w", WORKER.format(name="w", kv_blocks=500, slots=16, time_scale=1) +
+                         "  tls: {certificate: worker.pem, key: worker.key}\n"
+                         "  admin_tls: {certificate: admin.pem, key: admin.key, client_ca: ca.pem}\n")
+        try:
+            old, url, blocks = authority.path("ca.pem"), https(worker) + "/health", https(worker, "admin") + "/debug/kv_blocks"
+            assert ask(url, old)[0] == 200
+            assert ask(blocks, old, own=authority.path("client"))[0] == 200
+            refused(blocks, old)
+            stream = urllib.request.urlopen(
+                urllib.request.Request(https(worker) + "/v1/chat/completions", headers={"Content-Type": "application/json"},
+                                       data=json.dumps({**CHAT, "max_tokens": 400, "ignore_eos": True}).encode()),
+                timeout=DEADLINE_S, context=ssl.create_default_context(cafile=old))
+            assert stream.readline().startswith(b"data: ")
+            (authority.folder / "worker.pem").write_text("nonsense")
+            log = authority.folder / "w.log"
+            worker.process.send_signal(signal.SIGHUP)
+            eventually(lambda: "the certificate stays as it was" in log.read_text(), "the bad file is noticed")
+            assert ask(url, old)[0] == 200
+            following = Authority(authority.folder, "next")
+            following.issue("worker")
+            eventually(lambda: is_trusted(url, following.path("next.pem")), "the new certificate is in force")
+            refused(url, old)
+            assert ask(blocks, old, own=authority.path("client"))[0] == 200  # whose files are the same
+            following.issue("admin")
+            eventually(lambda: is_trusted(blocks, following.path("next.pem"), authority.path("client")), "administration has it too")
+            assert stream.read().endswith(b"data: [DONE]\n\n")
+        finally:
+            worker.stop()
+
+
+def is_trusted(url, ca, own=None):
+    try:
+        return ask(url, ca, own=own)[0] == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
 def the_load_generator_speaks_it_too():
     with secure() as (authority, gateway, _):
         ca = authority.path("ca.pem")
@@ -239,5 +284,6 @@ def files_that_are_not_good_are_said_at_the_start():
 
 if __name__ == "__main__":
     run([a_chat_is_encrypted_all_the_way, administration_asks_for_a_certificate, what_is_wrong_with_a_workers_certificate_is_said,
-         a_worker_may_ask_for_the_gateways_certificate, a_new_certificate_is_taken_without_a_restart, the_load_generator_speaks_it_too,
+         a_worker_may_ask_for_the_gateways_certificate, a_new_certificate_is_taken_without_a_restart,
+         a_workers_new_certificate_is_taken_without_a_restart, the_load_generator_speaks_it_too,
          a_sweep_measures_a_target_that_speaks_it, files_that_are_not_good_are_said_at_the_start])

@@ -335,6 +335,8 @@ TEST(DeploymentSpecTest, TalksPlainHttpWithoutKeys) {
   EXPECT_THAT(refusal("workers: {count: 1}\ngateway: {tls: {certificate: a, key: b}}\n"),
               AllOf(StartsWith("test.yaml:2: gateway.tls: "), HasSubstr("plain HTTP")));
   EXPECT_THAT(refusal("workers: [{name: w, tls: {certificate: a, key: b}}]\n"), HasSubstr("w has tls"));
+  EXPECT_THAT(refusal("workers: [{name: w, admin_tls: {certificate: a, key: b}}]\n"), HasSubstr("w has tls"));
+  EXPECT_THAT(refusal("workers: [{name: w, api_key_file: keys.txt}]\n"), HasSubstr("w has api_key_file"));
 }
 
 TEST(GatewaySpecTest, TlsIsWholeOrRefused) {

@@ -137,6 +137,8 @@ class RoundTripTest : public testing::Test {
     w.http = {"127.0.0.1", number<std::uint16_t>(0, 32'767)};
     w.admin = {"::1", number<std::uint16_t>(32'768, 65'535)};
     if (number(0, 1) == 1) w.tls = {.certificate = "/tls/w.pem", .key = "/tls/w.key"};
+    if (number(0, 1) == 1) w.admin_tls = {.certificate = "/tls/a.pem", .key = "/tls/a.key"};
+    if (number(0, 1) == 1) w.api_key_file = "/keys/of workers.txt";
     if (number(0, 1) == 1) w.http_limits = http_limits();
     if (number(0, 1) == 1) w.max_body_bytes = number(1'024, 1 << 30);
     if (number(0, 1) == 1) w.cors.origins = {"https://chat.example:8443", "http://localhost:3000"};
@@ -295,7 +297,8 @@ class RoundTripTest : public testing::Test {
     const auto count = number(1, 4);
     for (std::uint32_t i = 0; i < count; ++i) {
       d.workers.push_back(worker("w" + std::to_string(i)));
-      d.workers.back().tls = {};
+      d.workers.back().tls = d.workers.back().admin_tls = {};
+      d.workers.back().api_key_file = {};
       d.workers.back().model = d.gateway.model;
       d.workers.back().tokenizer = d.gateway.tokenizer;
       d.workers.back().block_size = d.gateway.block_size;

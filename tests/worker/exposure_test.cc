@@ -1,8 +1,12 @@
-// What a worker lets strangers take.
+// What a worker asks of strangers, and what it lets them take.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <string_view>
 
 #include "kvist/worker/client_listener.h"
 #include "raw_client.h"
@@ -14,6 +18,80 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
+
+class WorkerKeys : public ::testing::Test {
+ protected:
+  WorkerKeys() { write("sk-one\nsk-two\n"); }
+  ~WorkerKeys() override { std::filesystem::remove(path_); }
+
+  void write(std::string_view lines) const { std::ofstream(path_, std::ios::binary) << lines; }
+  [[nodiscard]] spec::WorkerSpec spec() const {
+    spec::WorkerSpec spec = fast_spec();
+    spec.api_key_file = path_;
+    return spec;
+  }
+  static net::HttpResponse ask(RunningWorker& worker, const std::string& path, const std::string& key = "",
+                               const std::string& body = "") {
+    net::Headers headers;
+    if (!key.empty()) headers.add("Authorization", "Bearer " + key);
+    return worker.call(body.empty() ? "GET" : "POST", path, body, std::move(headers));
+  }
+
+  std::string path_ = std::filesystem::temp_directory_path() / ("worker-keys-" + std::to_string(::getpid()));
+};
+
+TEST_F(WorkerKeys, OpenAllButHealth) {
+  RunningWorker worker(spec());
+  const std::string chat = chat_body("hi", R"("max_tokens":1)");
+  for (const char* path : {"/v1/models", "/version", "/metrics"}) {
+    EXPECT_EQ(ask(worker, path).status, 401) << path;
+    EXPECT_EQ(ask(worker, path, "sk-on").status, 401) << path;
+    EXPECT_EQ(ask(worker, path, "sk-one").status, 200) << path;
+    EXPECT_EQ(ask(worker, path, "sk-two").status, 200) << path;
+  }
+  EXPECT_EQ(ask(worker, "/v1/chat/completions", "sk-two", chat).status, 200);
+  EXPECT_EQ(ask(worker, "/tokenize", "", R"({"prompt":"a"})").status, 401);
+  EXPECT_EQ(ask(worker, "/nowhere").status, 401) << "what there is, is told only to those who have a key";
+  EXPECT_EQ(ask(worker, "/health").status, 200);
+  EXPECT_EQ(ask(worker, "/ping").status, 200);
+
+  net::HttpResponse refused = ask(worker, "/v1/chat/completions", "sk-three", chat);
+  EXPECT_EQ(refused.headers.find("WWW-Authenticate"), "Bearer");
+  EXPECT_TRUE(refused.headers.find("X-Request-Id"));
+  EXPECT_EQ(refused.body, R"({"error":{"message":"Incorrect API key provided.","type":"invalid_request_error",)"
+                          R"("param":null,"code":"invalid_api_key"}})");
+  refused = ask(worker, "/v1/chat/completions", "", chat);
+  EXPECT_THAT(refused.body, HasSubstr("You didn't provide an API key"));
+  EXPECT_THAT(ask(worker, "/metrics", "sk-one").body, HasSubstr("kvist_worker_unauthenticated_requests_total 10\n"));
+}
+
+// A stranger's body is not read.
+TEST_F(WorkerKeys, AreAskedForBeforeABodyIsRead) {
+  RunningWorker worker(spec());
+  RawClient client(worker.port());
+  client.send("POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n");
+  EXPECT_THAT(client.read_until("\r\n\r\n"), StartsWith("HTTP/1.1 401 "));
+}
+
+TEST_F(WorkerKeys, AreReadAgain) {
+  RunningWorker worker(spec());
+  write("sk-three\n");
+  EXPECT_TRUE(RunningWorker::await([&] { return ask(worker, "/version", "sk-three").status == 200; }));
+  EXPECT_EQ(ask(worker, "/version", "sk-one").status, 401);
+  write("no key\n");
+  worker.reload();
+  write("sk-four\n");
+  EXPECT_TRUE(RunningWorker::await([&] { return ask(worker, "/version", "sk-four").status == 200; }));
+}
+
+TEST_F(WorkerKeys, AFileThatIsNotGoodIsSaidAtTheStart) {
+  write("two words\n");
+  net::EventLoop loop;
+  const auto service = Service::create(loop, spec());
+  ASSERT_FALSE(service);
+  EXPECT_THAT(service.error().message, HasSubstr(path_));
+  EXPECT_THAT(service.error().message, Not(HasSubstr("two words")));
+}
 
 TEST(WorkerLimits, BoundWhatClientsTake) {
   spec::WorkerSpec spec = fast_spec();

@@ -64,6 +64,9 @@ class RunningWorker {
   void shut_down(std::function<void()> done = {}) {
     loop_.post([this, done = std::move(done)] { service_->shut_down(done); });
   }
+  void reload() {
+    loop_.post([this] { service_->reload(); });
+  }
   void end_now() {
     loop_.post([this] { service_->end_now(); });
   }

@@ -36,6 +36,7 @@ struct WorkerArguments {
   std::string memory;              ///< with a unit; empty: the default
   std::uint32_t draft_tokens = 0;  ///< drafts by prompt look-up; 0: none
   std::string tool_parser;         ///< "hermes", "llama3_json", "mistral"; empty: tool calls stay text
+  std::string api_key_file;        ///< the keys that requests must have, one a line; empty: they need none
   LogArguments log;
 };
 /// `kvist worker -f FILE`, `kvist worker --engine cpu --model DIR`: a worker, until SIGINT or SIGTERM.
@@ -117,8 +118,8 @@ struct LoadgenArguments {
   std::optional<std::uint16_t> port;  ///< without it: any
   std::string api_key_file;           ///< its first line is the key; empty: none is sent
   TlsArguments tls;                   ///< of the target and its gateway
-  std::string calibration;          ///< file of run_calibrate(); "none"; empty: the usual one, if it is there
-  bool within_calibration = false;  ///< refuse a load that is beyond it
+  std::string calibration;            ///< file of run_calibrate(); "none"; empty: the usual one, if it is there
+  bool within_calibration = false;    ///< refuse a load that is beyond it
   DashboardArguments dashboard;
   std::string gateway;  ///< URL of the target's listener for administration, for the dashboard; empty: not known
 };

@@ -136,6 +136,7 @@ class CommandLine {
     option("--memory", worker_.memory, "for weights, activations and KV blocks, with a unit (4 GiB)");
     option("--draft-tokens", worker_.draft_tokens, "speculation by prompt look-up: at most so many drafts a step");
     option("--tool-parser", worker_.tool_parser, "how the model writes calls of tools: hermes, llama3_json or mistral");
+    option("--api-key-file", worker_.api_key_file, "file with the keys that requests must have, one in each line");
     add_log_options(command, worker_.log);
     command->callback([this] { action_ = [this] { return serve_worker(worker_); }; });
   }

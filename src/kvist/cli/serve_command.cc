@@ -71,6 +71,7 @@ Result<spec::WorkerSpec> worker_of(const WorkerArguments& arguments) {
   if (!arguments.kv_dtype.empty()) text += fmt::format("  kv_dtype: {}\n", quoted(arguments.kv_dtype));
   if (!arguments.memory.empty()) text += fmt::format("  memory: {}\n", quoted(arguments.memory));
   if (!arguments.tool_parser.empty()) text += fmt::format("tool_parser: {}\n", quoted(arguments.tool_parser));
+  if (!arguments.api_key_file.empty()) text += fmt::format("api_key_file: {}\n", quoted(arguments.api_key_file));
   if (arguments.draft_tokens > 0) {
     text += fmt::format("speculation: {{drafter: prompt_lookup, draft_length: adaptive, draft_tokens: {}}}\n",
                         arguments.draft_tokens);
@@ -114,10 +115,12 @@ Result<void> serve_worker(const WorkerArguments& arguments) {
   KVIST_TRY_VOID(start_log(spec.log, arguments.log, spec.name));
   ::signal(SIGPIPE, SIG_IGN);  // a reader of the log who leaves must not end the service
   net::EventLoop loop;
-  // A terminal that closes, or a service manager's reload, must not end the worker.
-  loop.on_hangup([] { telemetry::log_info("worker", "SIGHUP: a worker reads its files at the start only"); });
+  // Before anything else, because the signal would end a worker that is still loading.
+  loop.on_hangup(
+      [] { telemetry::log_info("worker", "SIGHUP: keys and certificates are read again, if there are any"); });
   net::Timer end(loop);
   KVIST_TRY(const auto service, worker::Service::create(loop, spec));
+  loop.on_hangup([&] { service->reload(); });
   end_on_signals(loop, end, *service, spec.drain_timeout);
   print_line(fmt::format("ready http={} admin={} kv_events={} kv_replay={}", service->port(), service->admin_port(),
                          service->kv_events_port(), service->kv_replay_port()));

@@ -205,6 +205,8 @@ void add_worker_ports(Snapshot& snapshot, const spec::WorkerSpec& worker, const 
   add_port(snapshot, where + ".kv_events_port", worker.http.host, worker.kv_events_port);
   add_port(snapshot, where + ".kv_replay_port", worker.http.host, worker.kv_replay_port);
   add_tls(snapshot, where + ".tls", worker.tls);
+  add_tls(snapshot, where + ".admin_tls", worker.admin_tls);
+  add_file(snapshot, where + ".api_key_file", worker.api_key_file);
 }
 
 EventPort event_port(const std::string& address, Duration timeout) {

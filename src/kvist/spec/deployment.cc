@@ -111,9 +111,13 @@ Result<void> check_plain(const YamlNode& deployment, const GatewaySpec& gateway,
         "the parts of a deployment talk plain HTTP on one machine: use `kvist gateway` and `kvist worker`"));
   }
   for (const WorkerSpec& worker : workers) {
-    if (worker.tls != ServerTlsSpec{})
+    if (worker.tls != ServerTlsSpec{} || worker.admin_tls != ServerTlsSpec{})
       return std::unexpected(deployment.error(
           fmt::format("{} has tls: the parts of a deployment talk plain HTTP on one machine", worker.name)));
+    if (!worker.api_key_file.empty())
+      return std::unexpected(deployment.error(fmt::format(
+          "{} has api_key_file: the parts of a deployment take no keys; use `kvist gateway` and `kvist worker`",
+          worker.name)));
   }
   if (gateway.api_keys != ApiKeysSpec{}) {
     return std::unexpected(node->get("api_keys")

@@ -87,8 +87,10 @@ struct WorkerSpec {
   Endpoint admin;
   CorsSpec cors = {};
   LogSpec log = {};
-  ServerTlsSpec tls = {};                   ///< of http
-  HttpLimitsSpec http_limits = {};          ///< of http
+  ServerTlsSpec tls = {};           ///< of http
+  ServerTlsSpec admin_tls = {};     ///< of admin
+  std::string api_key_file = {};    ///< the keys that requests must have, one a line; empty: they need none
+  HttpLimitsSpec http_limits = {};  ///< of http
   std::uint64_t max_body_bytes = 16ULL << 20;
   std::uint16_t kv_events_port = 0;         ///< ZeroMQ PUB, on http.host
   std::uint16_t kv_replay_port = 0;         ///< ZeroMQ ROUTER, on http.host
@@ -152,7 +154,7 @@ struct WorkerGroupSpec {
   std::optional<KubernetesSourceSpec> kubernetes = {};  ///< then the next four have no meaning
   std::string dns_name;
   bool services = false;                         ///< SRV records, which have the ports
-  std::string dns_server;                        ///< "IPv4:port"; empty: the system's
+  std::string dns_server;                        ///< "IPv4:port", "[IPv6]:port"; empty: the system's
   Duration interval = std::chrono::seconds(30);  ///< the longest time between questions; a shorter TTL shortens it
   std::uint16_t port = 0;                        ///< without services; 0 in Kubernetes: the Service's
   bool https = false;

@@ -141,6 +141,8 @@ Result<void> read_worker_fields(const YamlNode& node, const std::string& base_di
   KVIST_TRY_VOID(read_cors(node, w.cors));
   KVIST_TRY_VOID(read_log(node, w.log));
   KVIST_TRY_VOID(read_server_tls(node, "tls", base_directory, w.tls));
+  KVIST_TRY_VOID(read_server_tls(node, "admin_tls", base_directory, w.admin_tls));
+  KVIST_TRY_VOID(read_path(node, "api_key_file", base_directory, w.api_key_file));
   KVIST_TRY_VOID(read_http_limits(node, w.http_limits));
   KVIST_TRY_VOID(read_max_body(node, w.max_body_bytes));
   KVIST_TRY_VOID(read_field(node, "kv_events_port", w.kv_events_port, 0, 65'535));
@@ -192,6 +194,8 @@ std::string to_yaml(const WorkerSpec& w, int indent) {
   write_cors(out, w.cors);
   write_log(out, w.log);
   write_server_tls(out, "tls", w.tls);
+  write_server_tls(out, "admin_tls", w.admin_tls);
+  if (!w.api_key_file.empty()) out.field("api_key_file", w.api_key_file);
   write_http_limits(out, w.http_limits);
   if (w.max_body_bytes != WorkerSpec{}.max_body_bytes) out.raw("max_body", fmt::format("{} B", w.max_body_bytes));
   out.field("kv_events_port", w.kv_events_port).field("kv_replay_port", w.kv_replay_port);

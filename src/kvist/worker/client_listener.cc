@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "kvist/net/connections_by_address.h"
+#include "kvist/net/tls.h"
 
 namespace kvist::worker {
 namespace {
@@ -38,6 +39,20 @@ net::HttpServerOptions client_listener(const spec::WorkerSpec& worker, std::uint
   if (limits.connections_per_address > 0)
     options.by_address = std::make_shared<net::ConnectionsByAddress>(limits.connections_per_address);
   return options;
+}
+
+// The settings' word and the network's are the same in the same order.
+static_assert(static_cast<int>(spec::ClientCertificates::kRequired) ==
+                  static_cast<int>(net::ClientCertificates::kRequired) &&
+              static_cast<int>(spec::ClientCertificates::kOptional) ==
+                  static_cast<int>(net::ClientCertificates::kOptional));
+
+Result<std::shared_ptr<net::TlsServer>> load_tls(const spec::ServerTlsSpec& tls) {
+  if (tls.certificate.empty()) return nullptr;
+  return net::TlsServer::load({.certificate = tls.certificate,
+                               .key = tls.key,
+                               .client_ca = tls.client_ca,
+                               .client_certificates = static_cast<net::ClientCertificates>(tls.client_certificates)});
 }
 
 }  // namespace kvist::worker

@@ -198,6 +198,8 @@ void HttpApi::metrics(Call& call) {
                               .generations = *generations_,
                               .reading = pool_.counters(),
                               .listener = listener_ != nullptr ? listener_->report() : net::HttpServerReport{},
+                              .keys = keys_,
+                              .tls = tls_,
                               .started_unix_s = started_unix_s_};
   std::string page = telemetry::expose([&](telemetry::MetricsPage& to) { write_metrics(to, *spec_, sources); });
   call.exchange->respond(
@@ -227,6 +229,16 @@ void HttpApi::kv_blocks(Call& call) {
   }
   json.end_array().end_object();
   call.reply(json.take());
+}
+
+std::optional<net::HttpResponse> HttpApi::refuse_stranger(const net::HttpRequest& head) {
+  if (keys_ == nullptr || head.path() == "/health" || head.path() == "/ping") return std::nullopt;
+  return keys_->refuse(head.headers, request_id(head.headers));
+}
+
+void HttpApi::handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
+  if (auto refusal = refuse_stranger(request)) return exchange->respond(*std::move(refusal));
+  paths_.handle(std::move(request), exchange);
 }
 
 }  // namespace kvist::worker

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,10 +12,12 @@
 #include "kvist/base/random.h"
 #include "kvist/net/http_server.h"
 #include "kvist/net/path_table.h"
+#include "kvist/net/tls.h"
 #include "kvist/net/work_pool.h"
 #include "kvist/spec/deployment.h"
 #include "kvist/worker/engine_runner.h"
 #include "kvist/worker/generations.h"
+#include "kvist/worker/key_check.h"
 #include "kvist/worker/request_reader.h"
 
 namespace kvist::worker {
@@ -33,12 +36,17 @@ class HttpApi {
   HttpApi(const HttpApi&) = delete;
   HttpApi& operator=(const HttpApi&) = delete;
 
-  /// What the metrics tell of. Requires: it outlives this object.
-  void tell_of(const net::HttpServer& listener) { listener_ = &listener; }
-
-  void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
-    paths_.handle(std::move(request), exchange);
+  /// Asks for keys from now on. Requires: they outlive it.
+  void ask_for(KeyCheck& keys) { keys_ = &keys; }
+  /// What the metrics tell of the listener. `tls`: null: plain HTTP. Requires: both outlive it.
+  void tell_of(const net::HttpServer& listener, const net::TlsServer* tls) {
+    listener_ = &listener;
+    tls_ = tls;
   }
+
+  void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange);
+  /// The answer to a request without a key that is needed, judged by its head.
+  [[nodiscard]] std::optional<net::HttpResponse> refuse_stranger(const net::HttpRequest& head);
   /// Requests that change the worker or show its inside, which come on a listener of their own.
   void handle_admin(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
     admin_paths_.handle(std::move(request), exchange);
@@ -84,7 +92,9 @@ class HttpApi {
   Generations* generations_;
   double started_unix_s_;
   RandomStream ids_;
+  KeyCheck* keys_ = nullptr;  // null: requests need none
   const net::HttpServer* listener_ = nullptr;
+  const net::TlsServer* tls_ = nullptr;
   net::PathTable paths_;
   net::PathTable admin_paths_;
   net::WorkPool pool_;  // of large bodies

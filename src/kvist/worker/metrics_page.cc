@@ -156,6 +156,12 @@ void write_metrics(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, c
                number(sources.generations.slow_clients()), labels);
   write_reading(page, sources.reading, labels);
   write_listener(page, sources.listener);
+  if (sources.keys != nullptr)
+    page.counter("kvist_worker_unauthenticated_requests_total", "Requests without a known API key.",
+                 number(sources.keys->refused()));
+  if (sources.tls != nullptr)
+    page.counter("kvist_worker_tls_failed_handshakes_total", "TLS handshakes with clients that failed.",
+                 number(sources.tls->failed_handshakes()));
   telemetry::write_build_info(page, "worker");
   telemetry::write_process_metrics(page, sources.started_unix_s);
 }

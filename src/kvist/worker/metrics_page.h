@@ -2,11 +2,13 @@
 #pragma once
 
 #include "kvist/net/http_server_report.h"
+#include "kvist/net/tls.h"
 #include "kvist/net/work_pool.h"
 #include "kvist/spec/deployment.h"
 #include "kvist/telemetry/metrics.h"
 #include "kvist/worker/engine_runner.h"
 #include "kvist/worker/generations.h"
+#include "kvist/worker/key_check.h"
 
 namespace kvist::worker {
 
@@ -15,6 +17,8 @@ struct MetricSources {
   const Generations& generations;
   net::WorkPool::Counters reading;      ///< of large bodies
   net::HttpServerReport listener;       ///< the one for clients
+  const KeyCheck* keys = nullptr;       ///< null: requests need none
+  const net::TlsServer* tls = nullptr;  ///< null: plain HTTP
   double started_unix_s = 0;            ///< of this worker's process; a change means a restart
 };
 

@@ -1,27 +1,33 @@
 #include "kvist/worker/service.h"
-#include "kvist/worker/cache_compaction.h"
 
 #include <fmt/format.h>
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "kvist/engine/cpu/cpu_engine.h"
 #include "kvist/engine/timed/timed_engine.h"
 #include "kvist/net/admin_listener.h"
+#include "kvist/net/bearer_key.h"
 #include "kvist/net/descriptor_limit.h"
 #include "kvist/net/http_server.h"
 #include "kvist/net/tls.h"
+#include "kvist/net/watched_files.h"
 #include "kvist/net/zmq_publisher.h"
 #include "kvist/perfmodel/step_time_model.h"
 #include "kvist/telemetry/log.h"
 #include "kvist/text/chat.h"
 #include "kvist/text/model_text.h"
 #include "kvist/tokenizer/tokenizer.h"
+#include "kvist/worker/cache_compaction.h"
 #include "kvist/worker/client_listener.h"
 #include "kvist/worker/engine_runner.h"
 #include "kvist/worker/generations.h"
 #include "kvist/worker/http_api.h"
+#include "kvist/worker/key_check.h"
 #include "kvist/worker/request_reader.h"
 
 namespace kvist::worker {
@@ -101,34 +107,36 @@ class ServiceImpl final : public Service {
         generations_(std::make_shared<Generations>(spec_, *text_.tokenizer, runner_)),
         reader_(spec_, *text_.tokenizer, *text_.chat_template),
         api_(loop, spec_, reader_, runner_, *generations_),
-        drain_timer_(loop) {
+        drain_timer_(loop),
+        files_(loop) {
     runner_.set_output_handler([this](const engine::RequestOutput& output, EngineRunner::Logprobs logprobs) {
       generations_->on_output(output, logprobs);
     });
   }
 
   [[nodiscard]] Result<void> listen(net::EventLoop& loop) {
+    KVIST_TRY_VOID(open_keys());
     net::HttpServerOptions options = client_listener(spec_, net::raise_descriptor_limit());
-    if (!spec_.tls.certificate.empty()) {
-      KVIST_TRY(options.tls, net::TlsServer::load({.certificate = spec_.tls.certificate,
-                                                   .key = spec_.tls.key,
-                                                   .client_ca = spec_.tls.client_ca,
-                                                   .client_certificates = static_cast<net::ClientCertificates>(
-                                                       spec_.tls.client_certificates)}));
-    }
+    KVIST_TRY(options.tls, open_tls(spec_.tls));
+    if (keys_) options.before_body = [this](const net::HttpRequest& head) { return api_.refuse_stranger(head); };
+    const net::TlsServer* const tls = options.tls.get();
     KVIST_TRY(server_,
               net::HttpServer::listen(loop, std::move(options),
                                       [this](net::HttpRequest request, std::shared_ptr<net::HttpExchange> exchange) {
                                         api_.handle(std::move(request), std::move(exchange));
                                       }));
-    api_.tell_of(*server_);
+    api_.tell_of(*server_, tls);
+    const bool asks_who = spec_.admin_tls.client_certificates == spec::ClientCertificates::kRequired;
+    net::HttpServerOptions admin_options = net::admin_listener(spec_.admin.host, spec_.admin.port, asks_who);
+    KVIST_TRY(admin_options.tls, open_tls(spec_.admin_tls));
     auto admin =
-        net::HttpServer::listen(loop, net::admin_listener(spec_.admin.host, spec_.admin.port),
+        net::HttpServer::listen(loop, std::move(admin_options),
                                 [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
                                   api_.handle_admin(std::move(request), exchange);
                                 });
     if (!admin) return std::unexpected(std::move(admin).error().in("worker.admin"));
     admin_server_ = *std::move(admin);
+    files_.start();
     telemetry::log_info(
         "worker", fmt::format("{} serves {} on {}:{}, administration on {}:{}, KV events on port {}, replay on port {}",
                               spec_.name, spec_.model, spec_.http.host, port(), spec_.admin.host, admin_port(),
@@ -140,6 +148,8 @@ class ServiceImpl final : public Service {
   [[nodiscard]] std::uint16_t admin_port() const override { return admin_server_->port(); }
   [[nodiscard]] std::uint16_t kv_events_port() const override { return runner_.publisher().port(); }
   [[nodiscard]] std::uint16_t kv_replay_port() const override { return runner_.publisher().replay_port(); }
+
+  void reload() override { files_.ask(); }
 
   void shut_down(std::function<void()> done) override {
     telemetry::log_info("worker",
@@ -163,6 +173,42 @@ class ServiceImpl final : public Service {
   }
 
  private:
+  [[nodiscard]] Result<void> open_keys() {
+    const std::string& file = spec_.api_key_file;
+    if (file.empty()) return {};
+    net::FileStamps before = net::WatchedFiles::stamps_of({file});
+    KVIST_TRY(net::BearerKeys keys, net::BearerKeys::read(file));
+    keys_.emplace(file, std::move(keys));
+    api_.ask_for(*keys_);
+    telemetry::log_info("keys", fmt::format("{}: {} keys", file, keys_->size()));
+    files_.add({file}, std::move(before), [this] {
+      if (const Result<void> read = keys_->reload(); !read) {
+        telemetry::log_error("keys", fmt::format("the keys stay as they were: {}", read.error().message));
+      } else {
+        telemetry::log_info("keys", fmt::format("{} was read again: {} keys", keys_->file(), keys_->size()));
+      }
+    });
+    return {};
+  }
+
+  /// The certificate of a listener, which is read again when its files change; null if it has none.
+  [[nodiscard]] Result<std::shared_ptr<net::TlsServer>> open_tls(const spec::ServerTlsSpec& spec) {
+    std::vector<std::string> files = {spec.certificate, spec.key};
+    if (!spec.client_ca.empty()) files.push_back(spec.client_ca);
+    net::FileStamps before = net::WatchedFiles::stamps_of(files);
+    KVIST_TRY(std::shared_ptr<net::TlsServer> tls, load_tls(spec));
+    if (!tls) return nullptr;
+    files_.add(std::move(files), std::move(before), [tls] {
+      const std::string& file = tls->options().certificate;
+      if (const Result<void> read = tls->reload(); !read) {
+        telemetry::log_error("tls", fmt::format("the certificate stays as it was: {}", read.error().message));
+      } else {
+        telemetry::log_info("tls", fmt::format("{} was read again", file));
+      }
+    });
+    return tls;
+  }
+
   void end_drain() {
     drain_timer_.cancel();
     if (const auto done = std::exchange(drained_, nullptr)) done();
@@ -173,8 +219,10 @@ class ServiceImpl final : public Service {
   EngineRunner runner_;
   std::shared_ptr<Generations> generations_;
   RequestReader reader_;
+  std::optional<KeyCheck> keys_;  // none: requests need no key
   HttpApi api_;
   net::Timer drain_timer_;
+  net::WatchedFiles files_;
   bool idle_ = false;  // draining: no answer is under way any more
   bool out_of_time_ = false;
   std::function<void()> drained_;

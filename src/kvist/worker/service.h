@@ -21,6 +21,8 @@ class Service {
   [[nodiscard]] virtual std::uint16_t admin_port() const = 0;
   [[nodiscard]] virtual std::uint16_t kv_events_port() const = 0;
   [[nodiscard]] virtual std::uint16_t kv_replay_port() const = 0;
+  /// Reads its keys and certificates again, soon. What is not good changes nothing. Threads: the loop's.
+  virtual void reload() = 0;
   /// From here on /health answers 503 and new requests are refused; the listeners stay open, so that both are seen.
   /// Those under way have `drain_timeout` to end, then they end with an error. When none is left, it calls `done`, now
   /// or later; then the loop may be stopped. Requires: it is called once. Threads: the loop's.
