@@ -14,11 +14,12 @@ class DnsServer:
     """`records[(name, type)]`: a list of values, addresses or (priority, port, target). A name without any entry does not exist;
     `silent` lets questions go unanswered, `failing` answers SERVFAIL."""
 
-    def __init__(self, ttl=1):
+    def __init__(self, ttl=1, host="127.0.0.1"):
         self.records, self.ttl, self.silent, self.failing, self.questions = {}, ttl, False, False, 0
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind(("127.0.0.1", 0))
-        self.address = "127.0.0.1:%d" % self.socket.getsockname()[1]
+        self.socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind((host, 0))
+        self.address = f"[{host}]" if ":" in host else host
+        self.address += ":%d" % self.socket.getsockname()[1]
         self.thread = threading.Thread(target=self.serve, daemon=True)
         self.thread.start()
 

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <charconv>
 #include <condition_variable>
+#include <cstdlib>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -63,20 +64,48 @@ class Resolver {
   Result<void> ask_only(const std::string& server) {
     const std::size_t colon = server.rfind(':');
     std::uint16_t port = 0;
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
+    const char* const end = server.data() + server.size();
     const bool has_port = colon != std::string::npos &&
-                          std::from_chars(server.data() + colon + 1, server.data() + server.size(), port).ptr ==
-                              server.data() + server.size();
-    if (!has_port || ::inet_pton(AF_INET, server.substr(0, colon).c_str(), &address.sin_addr) != 1) {
-      return fail(
-          ErrorCode::kInvalidArgument,
-          fmt::format("expected the IPv4 address and port of a name server, like 10.0.0.1:53, got \"{}\"", server));
+                          std::from_chars(server.data() + colon + 1, end, port) == std::from_chars_result{end, {}};
+    const std::string host = server.substr(0, colon);
+    const bool in_brackets = host.starts_with('[') && host.ends_with(']');
+    sockaddr_in v4{};
+    sockaddr_in6 v6{};
+    if (has_port && ::inet_pton(AF_INET, host.c_str(), &v4.sin_addr) == 1) {
+      v4.sin_family = AF_INET;
+      v4.sin_port = htons(port);
+      ask_only(v4);
+      return {};
     }
-    address.sin_port = htons(port);
+    if (has_port && in_brackets && ::inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &v6.sin6_addr) == 1) {
+      v6.sin6_family = AF_INET6;
+      v6.sin6_port = htons(port);
+      return ask_only(v6);
+    }
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("expected the address and port of a name server, like 10.0.0.1:53 or [fd00::1]:53, got "
+                            "\"{}\"",
+                            server));
+  }
+
+  void ask_only(const sockaddr_in& address) {
     ::res_nclose(&state_);
     state_.nscount = 1;
     state_.nsaddr_list[0] = address;
+  }
+
+  // The list has no room for an address of IPv6. The C library has those beside it, in memory that it frees with
+  // res_nclose(); a place of the list without a family stands for one.
+  Result<void> ask_only(const sockaddr_in6& address) {
+    auto* const kept = static_cast<sockaddr_in6*>(std::malloc(sizeof(sockaddr_in6)));
+    if (kept == nullptr) return fail(ErrorCode::kResourceExhausted, "no memory for the address of a name server");
+    *kept = address;
+    ::res_nclose(&state_);
+    state_.nscount = 1;
+    state_.nsaddr_list[0] = {};
+    state_._u._ext.nscount = 1;
+    state_._u._ext.nsaddrs[0] = kept;
+    state_._u._ext.nssocks[0] = -1;
     return {};
   }
 

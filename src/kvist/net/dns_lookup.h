@@ -18,7 +18,7 @@ struct DnsQuestion {
   std::string name;
   bool services = false;    ///< SRV records, which name ports; otherwise addresses: A and AAAA records
   std::uint16_t port = 0;   ///< of addresses without services
-  std::string server = {};  ///< "IPv4:port" of the server to ask; empty: those of /etc/resolv.conf
+  std::string server = {};  ///< "IPv4:port" or "[IPv6]:port" of the server to ask; empty: those of /etc/resolv.conf
 };
 
 /// A place where the service can be reached: "10.0.0.7:8000", "[2001:db8::7]:8000".
