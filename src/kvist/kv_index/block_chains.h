@@ -19,7 +19,7 @@
 namespace kvist::kv_index {
 
 /// Allocates units (BlockChunk or LoneBlock) by number in slabs of kUnits, and gives an empty slab back. Numbers begin
-/// with kUnits, so that 0 is none. Units that are allocated one after the other are neighbours where possible.
+/// with kUnits, so that 0 means none. Units that are allocated one after the other are neighbours where possible.
 /// Threads: readers in an epoch may call find_shared(). They may get a unit that was freed and used again since they
 /// learned its number, but never memory that is gone. Everything else is the writer's.
 template <class Unit, std::uint32_t kUnits>
@@ -48,7 +48,7 @@ class BlockArena {
   [[nodiscard]] std::uint32_t allocate();
   /// Requires: all its blocks are erased.
   void free(std::uint32_t number);
-  /// Makes retired units available that no reader can see any more.
+  /// Makes retired units that no reader can see any more available again.
   void reclaim();
   static constexpr std::uint32_t kNumbers = 1U << 28;
 
@@ -148,8 +148,8 @@ class BlockChains {
         chunks_(memory, epochs),
         lone_(memory, epochs) {}
 
-  /// The key with 0, which marks a place without a block, replaced by 1. Keys are hashes, so it costs nothing that two
-  /// of 2^64 become one.
+  /// The key itself, or 1 for the key 0, which marks a place without a block. Keys are hashes, so it does no harm that
+  /// two of 2^64 become one.
   [[nodiscard]] static std::uint64_t valid(std::uint64_t key) { return key + (key == 0 ? 1 : 0); }
 
   /// The number of a block in its chunk, from 0 on, and the likely number of the block that follows `by` blocks later.
@@ -269,10 +269,10 @@ class BlockChains {
   static constexpr BlockRef kLone = 1U << 31;
   using Heads = SegmentedSlots<HeadLine, true, 1024>;
 
-  /// Requires: there is such a block.
+  /// Requires: the reference is that of a block in a chunk (chunk()) or of a lone block (lone()).
   [[nodiscard, gnu::always_inline]] BlockChunk& chunk(BlockRef ref) const { return chunks_.unit(ref / kChunkRefs); }
   [[nodiscard]] LoneBlock& lone(BlockRef ref) const { return lone_.unit((ref & ~kLone) / kChunkRefs); }
-  /// Whether the reference is that of a block in a chunk: neither 0 nor a lone block's.
+  /// Whether the reference is that of a block in a chunk, which is neither 0 nor a lone block's.
   [[nodiscard]] static bool in_chunk(BlockRef ref) { return static_cast<std::int32_t>(ref) > 0; }
   [[nodiscard]] std::uint8_t& branches(BlockRef ref) const {
     return is_lone(ref) ? lone(ref).branches : chunk(ref).branches[number_of(ref)];

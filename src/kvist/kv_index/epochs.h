@@ -1,4 +1,4 @@
-// Who may still be reading what the writer has taken out: reclamation without locks.
+// Frees unlinked memory once no reader can still be reading it (epoch-based reclamation, without locks).
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace kvist::kv_index {
 ///
 /// Why that is sound without fences: announcing (A) and then reading the epoch again (B) are sequentially consistent,
 /// and so are advancing the epoch (C) and then looking at the announcements (D). If A comes before D in that order, the
-/// writer sees the reader and waits for it. Else C comes before B, so B reads the new epoch and with it sees all that
-/// was unlinked before it: the reader cannot reach it any more.
+/// writer sees the reader and waits for it. Otherwise C comes before B, so B reads the new epoch and sees all that was
+/// unlinked before it, and the reader cannot reach what was unlinked.
 ///
 /// Threads: Pin is for readers, everything else for the writer. A pinned reader takes a bounded number of steps and
 /// never waits. It holds back all that is unlinked meanwhile; how much a reader that stops in the middle can hold back

@@ -46,7 +46,7 @@ class HolderTable {
     Prefix whole{.last = block, .next = blocks_.block(block).use()};
     add_to(worker, whole, block);
   }
-  /// Advances the clock as far as the blocks added since require.
+  /// Advances the clock by the blocks added since the last call.
   void keep_time() {
     if (adds_left_in_tick_ <= 0) [[unlikely]]
       pass_tick();

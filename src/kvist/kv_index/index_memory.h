@@ -11,14 +11,14 @@
 
 namespace kvist::kv_index {
 
-/// Blocks out of extents of 2 MiB, for which the kernel is asked for huge pages. In pages of 4 KiB that lie anywhere in
-/// a heap of gigabytes, each access far away has its address translated by tables that are far away too: 300 ns on a
-/// virtual machine where the access itself takes 100, and prefetching does not hide it. Where the kernel has no huge
-/// pages, the blocks at least lie close to each other.
+/// Allocates blocks out of extents of 2 MiB, for which it asks the kernel for huge pages. With pages of 4 KiB all over
+/// a heap of gigabytes, a distant access needs distant page tables too: on a virtual machine these take 300 ns where
+/// the access itself takes 100, and prefetching does not hide it. Where the kernel has no huge pages, the blocks at
+/// least lie close to each other.
 ///
 /// Free memory is used again, first fit, beginning with the extents of the lowest addresses. Extents without blocks go
-/// back to the kernel, except for one while others are in use. Of an extent that was nearly full once and has less than
-/// half of its bytes in use, the free pages go back. Threads: one at a time.
+/// back to the kernel, except for one while others are in use. If an extent was nearly full once and less than half of
+/// its bytes are in use, its free pages go back. Threads: one at a time.
 class HugeHeap {
  public:
   static constexpr std::size_t kGranule = 256;  ///< addresses and sizes of blocks are multiples of it
@@ -41,7 +41,7 @@ class HugeHeap {
  private:
   static constexpr std::size_t kGranules = kExtent / kGranule;
 
-  // Blocks of 2^(class - 1) + 1 to 2^class granules.
+  // A class has the blocks of 2^(class - 1) + 1 to 2^class granules.
   static constexpr std::size_t kClasses = 14;
   [[nodiscard]] static std::size_t class_of(std::size_t granules) {
     return static_cast<std::size_t>(std::bit_width(granules - 1));
@@ -60,7 +60,7 @@ class HugeHeap {
 
     /// Where the first row of at least that many free granules begins; kGranules if there is none.
     [[nodiscard]] std::size_t find(std::size_t granules) const;
-    /// Where the row of free (or used) granules ends that begins at `at`, and where the row of free granules begins
+    /// The end of the row of free (or used) granules that begins at `at`, and the beginning of the row of free granules
     /// that ends at `at`. A row may be empty.
     [[nodiscard]] std::size_t end_of_free(std::size_t at) const;
     [[nodiscard]] std::size_t end_of_used(std::size_t at) const;

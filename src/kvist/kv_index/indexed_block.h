@@ -15,7 +15,7 @@ namespace kvist::kv_index {
 /// whenever a 64th of the index's blocks has been stored anew (HolderTable).
 ///
 /// Along a prefix no block is fresher than the block before it: a look-up refreshes a block together with all blocks
-/// before it, and a new block is at most as fresh as its parent. Of blocks of one age the deeper is evicted first.
+/// before it, and a new block is at most as fresh as its parent. Of two blocks of one age the deeper is evicted first.
 /// Therefore a prefix loses its end and never its beginning.
 class BlockUse {
  public:
@@ -66,8 +66,8 @@ class IndexedBlock {
     if ((seen & kEmptied) != 0 || BlockUse(seen).tick() == tick) return;
     use_.compare_exchange_strong(seen, BlockUse(seen).at(tick).bits(), std::memory_order_relaxed);
   }
-  /// As refresh_shared(). Threads: the writer's, whose tick is the newest: so it does no harm that a reader's refresh
-  /// at the same moment may be lost.
+  /// As refresh_shared(). Threads: the writer's. Its tick is the newest, so nothing is lost if it overwrites a reader's
+  /// refresh.
   void refresh(std::uint16_t tick) {
     if (use().tick() != tick) set_use(use().at(tick));
   }

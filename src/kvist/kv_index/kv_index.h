@@ -52,7 +52,8 @@ struct WorkerMatch {
 
 /// The media below device memory: kv::Medium without kDevice, in its order.
 inline constexpr std::size_t kLowerTiers = 3;
-/// Of the blocks of a WorkerMatch, how many the worker holds in no better medium than host memory, disk, or remote.
+/// How many blocks of a WorkerMatch the worker holds in host memory, on disk and remotely, each counted in its best
+/// medium.
 struct LowerTierMatch {
   WorkerId worker;
   std::array<std::uint32_t, kLowerTiers> blocks{};
@@ -64,24 +65,24 @@ struct LowerTierMatch {
 /// keys, and the keys of a prompt can be looked up directly.
 ///
 /// A worker may hold a block in several media at once. For each medium below device memory it counts as a holder of its
-/// own, with names of its own, so a block that is removed in one medium stays held in the others. Names are looked for
-/// in all of a worker's media where an event refers to a block: to its parent, or to a block whose tokens it does not
-/// repeat. A fleet without such events has none of these holders, and its memory is the same as without them.
+/// own, with names of its own, so a block that is removed in one medium stays held in the others. If an event refers to
+/// a block by name (to a parent, or to a block whose tokens it does not repeat), the name is looked up in all media of
+/// the worker. A fleet without such events has none of these holders, and its memory is the same as without them.
 ///
 /// Threads: one thread writes, and may call match() at any time. Each further thread that looks prompts up has a
 /// Reader. Invariants:
 ///  - a worker is in the set of a key exactly while it holds at least one copy under at least one name;
 ///  - a refused event changes nothing (kConflict, and kCapacity for want of bytes: nothing from the offending block
 ///    on), so the index may know less than the worker holds, never more;
-///  - of a worker's blocks whose prefix it holds whole, eviction never takes one and leaves one behind it.
+///  - if a worker holds a whole prefix, eviction never takes one of its blocks and leaves one that follows it.
 ///
-/// Memory: see bytes(). A block that one worker holds takes 48 to 63 bytes, whatever the length of the prompts; at a
-/// further worker 18 to 37 more. (This leaves out the places that removals free in chunks whose first blocks stay; they
-/// wait for new blocks.) If an event might not fit into Options::max_bytes any more, blocks are evicted first: those
-/// that were not looked up for the longest time, and among equally old ones the deepest. A block that was never looked
-/// up and that one worker holds counts as half a turnover of the index old from the start, so that it is evicted before
-/// those that proved useful. Later removals of an evicted block are unknown removals, later stores behind it have an
-/// unknown parent.
+/// Memory: see bytes(). A block that one worker holds takes 48 to 63 bytes, whatever the length of the prompts; each
+/// further worker that holds it adds 18 to 37. (This leaves out the places that removals free in chunks whose first
+/// blocks stay; they wait for new blocks.) If an event might not fit into Options::max_bytes any more, blocks are
+/// evicted first: those that were not looked up for the longest time, and among equally old ones the deepest. A block
+/// that was never looked up and that one worker holds counts as half a turnover of the index old from the start, so
+/// that it is evicted before those that proved useful. Later removals of an evicted block are unknown removals, later
+/// stores behind it have an unknown parent.
 class KvIndex {
  public:
   struct Options {
@@ -111,7 +112,7 @@ class KvIndex {
   void prefetch(WorkerId worker) const;
   /// Forgets all blocks of a worker.
   void clear(WorkerId worker);
-  /// The same, and what was counted of it: from here on the id is another worker's.
+  /// As clear(), and forgets the worker's counters too: from here on the id belongs to another worker.
   void forget(WorkerId worker);
 
   /// Whether the worker has a block of this name.
@@ -132,7 +133,7 @@ class KvIndex {
   /// the next call. The cost grows with the blocks found and the workers that hold them, not with the fleet. Threads:
   /// the writer's.
   [[nodiscard]] std::span<const WorkerMatch> match(std::span<const kv::BlockHash> hashes) const;
-  /// Those workers of the last match() that hold some of their blocks in lower tiers only. Threads: the writer's.
+  /// The workers of the last match() that hold some of the matched blocks only in lower tiers. Threads: the writer's.
   [[nodiscard]] std::span<const LowerTierMatch> lower_tiers() const;
 
   /// Distinct block names of one worker in one medium.

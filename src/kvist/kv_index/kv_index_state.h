@@ -138,12 +138,13 @@ struct ChangeGroup {
   std::uint32_t head_count = 0;
   std::array<NameTable::Lookup, kChanges> names;
   std::array<kv::BlockHash, kChanges> keys;  // of stored blocks
-  // Of a removed block: what its name meant before the group. Of a stored one: where the last stage put it. 0: nothing.
+  // For a removed block what its name meant before the group, for a stored one where the last stage put it; 0: nothing.
   std::array<BlockRef, kChanges> blocks;
   std::array<Parent, kChanges> parents;
   std::array<Run, kChanges> runs;
   std::array<const HeadLine*, kChanges + 1> heads;  // one more, because add_head() writes before it counts
-  // By some bits of a name's digest: the last group with a change to such a name. So find() rarely has to search.
+  // By some bits of a name's digest: the last group with a change to such a name. Because of it find() rarely has to
+  // search.
   std::array<std::uint16_t, kMarks> marks = {};
 };
 
@@ -174,7 +175,7 @@ struct KvIndex::State {
   void prefetch(WorkerId worker) const;
   /// The worker's names in one medium; null if it has none there.
   [[nodiscard]] IndexedWorker* find_record(WorkerId worker, kv::Medium medium) const;
-  /// What the name means in the best medium in which the worker has it; 0: nothing.
+  /// The block that a name means in the best medium in which the worker has it; 0 if none.
   [[nodiscard]] BlockRef find_in_any_tier(WorkerId worker, NameDigest name) const;
   [[nodiscard]] bool adopt(WorkerId worker, std::span<const kv::BlockHash> prefix, kv::ExternalHash last_name);
   void release(WorkerId worker, std::span<const kv::BlockHash> prefix);
@@ -241,7 +242,7 @@ struct KvIndex::State {
   void economize(IndexedWorker& worker);
 
   // Media below device memory, and blocks without tokens (kv_index_tiers.cc).
-  /// Whether an event takes that way instead of the stages.
+  /// Whether an event is applied alone instead of passing through the stages.
   [[nodiscard]] static bool goes_alone(const kv::KvEventView& event) {
     const bool names_only = event.kind == kv::KvEventView::Kind::kStored && event.tokens.empty();
     return event.group == 0 && (event.medium != kv::Medium::kDevice || names_only);
@@ -253,10 +254,10 @@ struct KvIndex::State {
   void begin_single_changes(const IndexedWorker& worker, std::size_t changes);
   [[nodiscard]] IndexedWorker& lower_at(WorkerId id, kv::Medium medium);
   void clear_lower(WorkerId id);
-  /// What a name that the worker does not have in device memory means in another medium; 0: nothing.
+  /// The block that a name means in a medium below device memory; 0 if none.
   [[nodiscard]] BlockRef find_below(const IndexedWorker& worker, const NameTable::Lookup& name) const;
   [[nodiscard]] KvIndexCounters& counters_of(IndexedWorker& worker);
-  /// What no number of a holder reaches.
+  /// One more than the largest holder number.
   [[nodiscard]] std::size_t holders_end() const {
     return lower_.empty() ? workers_.size() : options.workers + lower_.size();
   }

@@ -11,8 +11,8 @@
 
 namespace kvist::kv_index {
 
-/// The form of a 64-bit name or number in a NameTable: a bijection that spreads it over all bits. The result is never
-/// 0, which marks a free slot; the name 0 shares the digest of one other name.
+/// A 64-bit name, or number, as a NameTable stores it: a bijection spreads it over all bits. The result is never 0,
+/// which marks a free slot; the name 0 shares the digest of one other name.
 class NameDigest {
  public:
   NameDigest() = default;  ///< of an arbitrary name

@@ -30,8 +30,8 @@ class PrefixMatcher {
   template <Caller kCaller>
   std::span<const WorkerMatch> match(const BlockChains& blocks, const WorkerSetPool& sets, std::uint16_t tick,
                                      std::span<const kv::BlockHash> hashes);
-  /// The same where some holders are workers' lower tiers: those numbered from `lower_from` on, kLowerTiers for each
-  /// worker. A worker holds a block in the best medium in which it has it.
+  /// As match(), for an index in which some holders are workers' lower tiers: those numbered from `lower_from` on,
+  /// kLowerTiers for each worker. A worker holds a block in the best medium in which it has it.
   template <Caller kCaller>
   std::span<const WorkerMatch> match_tiers(const BlockChains& blocks, const WorkerSetPool& sets, std::uint16_t tick,
                                            std::span<const kv::BlockHash> hashes, std::size_t lower_from);

@@ -26,8 +26,8 @@ namespace kvist::kv_index {
 /// entries. Otherwise it is nearly as small as it may be, and half-empty segments are made smaller (tighten_next()).
 ///
 /// Line: HashLine or HeadLine.
-/// kMostPerSegment: entries per segment in the mean before one is split. Small segments are copied in no time and waste
-/// nothing on small tables; of large ones the directory stays in the cache.
+/// kMostPerSegment: entries per segment in the mean before one is split. Small segments are copied quickly and waste
+/// little on small tables; large ones keep the directory so small that it stays in the cache.
 /// kShared: readers search while the writer writes. They may use segment() and SlotSegment::find_shared() until the end
 /// of their epoch. Threads: everything else is the writer's.
 template <class Line, bool kShared, std::uint32_t kMostPerSegment>
@@ -53,7 +53,7 @@ class SegmentedSlots {
     bool displaced = false;  // not in the line where it belongs
     Owner* owner = nullptr;
   };
-  /// A search or a change that the writer makes some changes after its memory was prefetched.
+  /// A search or change whose memory was prefetched; the writer makes it some changes later.
   struct Lookup {
     Hash hash = 0;
     Line* line = nullptr;
@@ -192,7 +192,7 @@ class SegmentedSlots {
     }
   }
 
-  /// Makes one segment, another each time, smaller if it has many more slots than its entries need.
+  /// Makes one segment smaller if it has many more slots than its entries need. Each call looks at the next segment.
   void tighten_next() {
     if (segments_ == 0) return;
     next_to_tighten_ = next_to_tighten_ + 1 < segments_ ? next_to_tighten_ + 1 : 0;
@@ -211,7 +211,7 @@ class SegmentedSlots {
     measure_growth(1);
   }
 
-  /// How much one change may allocate at most, without what it gives back.
+  /// How much one change may allocate at most, not counting what it frees.
   [[nodiscard]] std::size_t growth_bytes() const { return growth_bytes_; }
 
  private:
@@ -306,8 +306,9 @@ class SegmentedSlots {
     rebuild_displaced(owner);
   }
   /// Rebuilds a segment that has just got one displaced entry more, if there are too many. If that does not help,
-  /// because hashes were chosen to meet in one line, the table rebuilds none for as many displaced entries: a rebuild
-  /// looks at a square of them. Their number alone would not bound the rebuilds, because entries are removed again.
+  /// because hashes were chosen to meet in one line, no segment is rebuilt until as many more entries have been
+  /// displaced, because the time of a rebuild grows with the square of their number. A limit on that number alone would
+  /// not bound the rebuilds, because entries are removed again.
   void rebuild_displaced(Owner& owner) {
     if (rebuild_pause_ > 0) {
       --rebuild_pause_;
@@ -462,7 +463,7 @@ class SegmentedSlots {
     discard(old);
   }
 
-  // Each worker's record has three tables. Counts are of 32 bits where that is enough: a block's number has no more.
+  // Each worker's record has three tables, so counts have 32 bits where that is enough: a block's number has no more.
   IndexMemory* memory_;
   std::atomic<Directory*> directory_ = nullptr;
   std::uint32_t segments_ = 0;

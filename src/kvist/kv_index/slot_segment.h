@@ -76,7 +76,7 @@ class alignas(64) HashLine {
     return match_shared(hash);
 #endif
   }
-  /// As match(), for readers. Ensures: value() returns what was put with this hash, or later.
+  /// As match(), for readers. Ensures: value() returns the value that was put with this hash, or a later one.
   [[nodiscard]] std::uint32_t match_shared(std::uint64_t hash) const {
     std::uint32_t equal = 0;
     for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
@@ -93,7 +93,7 @@ class alignas(64) HashLine {
     write(slot, hash, value);
     marks_.add(slot);
   }
-  /// Without its mark.
+  /// Writes an entry without marking its slot.
   void write(std::uint32_t slot, Hash hash, std::uint32_t value) {
     set_value(slot, value);
     hashes_[slot].store(hash, std::memory_order_release);
@@ -161,7 +161,7 @@ class alignas(64) HeadLine {
     write(slot, hash, value);
     marks_.add(slot);
   }
-  /// Without its mark.
+  /// Writes an entry without marking its slot.
   void write(std::uint32_t slot, Hash hash, std::uint32_t value) {
     entries_[slot].store(std::uint64_t{hash} << 32 | value, std::memory_order_release);
   }

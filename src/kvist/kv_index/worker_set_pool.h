@@ -95,7 +95,7 @@ class WorkerSetPool {
   [[nodiscard]] WorkerSetHandle without(WorkerSetHandle set, std::uint32_t worker) {
     return is_single(set) ? kEmpty : changed(set, worker);
   }
-  /// Makes handles available again that no reader can see any more.
+  /// Makes handles that no reader can see any more available again.
   void reclaim();
 
   /// How many sets of several workers there are.
