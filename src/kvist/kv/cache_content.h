@@ -16,17 +16,17 @@ namespace kvist::kv {
 /// most have cancelled each other, become few). A block that was removed stays as long as others name it as their
 /// parent, because a subscriber finds their place in the prompt by it.
 ///
-/// For caches of one medium and one KV cache group, as kvist's workers have: after an event of another one, possible()
-/// is false. Threads: one at a time.
+/// It serves caches of one medium and one KV cache group, as kvist's workers have. After an event of another medium or
+/// group possible() is false. Threads: one at a time.
 class CacheContent {
  public:
   void apply(const std::vector<KvEvent>& events);
   /// Whether events() can say what the cache holds.
   [[nodiscard]] bool possible() const { return possible_; }
-  /// The cache is cleared, then every block is stored, parents first and each as often as it has copies, then those
-  /// that only stayed for others are removed. Requires: possible().
+  /// The cache is cleared, then every block is stored, parents first and each as often as it has copies, then the
+  /// blocks that were kept only as parents are removed. Requires: possible().
   [[nodiscard]] std::vector<KvEvent> events() const;
-  /// Blocks that are known, with those that stayed for others.
+  /// The number of known blocks, including those that were kept only as parents.
   [[nodiscard]] std::size_t size() const { return blocks_.size(); }
 
  private:

@@ -75,12 +75,12 @@ class EventSequencer {
   [[nodiscard]] std::vector<SequencerAction> on_replay_end(TimePoint now);
 
   /// The publisher says, now and then, how many frames it has published, numbered from 0. Those of one report must have
-  /// arrived by the next one. If not, they are asked for, because a loss at the end of the stream would otherwise show
-  /// only when the next frame comes. Until they are there, the stream is not whole; what is known stays.
+  /// arrived by the next one. If they have not, they are asked for, because a loss at the end of the stream would
+  /// otherwise show only when the next frame comes. Until they have come, the stream is not whole; what is known stays.
   [[nodiscard]] std::vector<SequencerAction> on_published(std::uint64_t count, TimePoint now);
 
-  /// The publisher's process is a new one. If its run is not known yet, it is asked for what it has, because the first
-  /// frames may have been lost before it was connected, and further ones may not come for long.
+  /// The publisher's process is a new one. It is asked for what it has, because the first frames may have been lost
+  /// before it was connected, and further ones may not come for long.
   [[nodiscard]] std::vector<SequencerAction> on_restarted(TimePoint now);
 
   /// A batch with this `view` said that the worker's cache is empty. What was lost before that batch no longer matters,
@@ -107,8 +107,7 @@ class EventSequencer {
   enum class Replay : std::uint8_t {
     kNone,
     kRunning,
-    kDiscarding,  ///< of an ended run, or given up. The next one waits for its end, so that the frames of two replays
-                  ///< never mix
+    kDiscarding,  ///< given up, or of an ended run; the next replay waits for its end, so that frames never mix
   };
   enum class Known : std::uint8_t { kSame, kDifferent, kForgotten };
 
@@ -145,11 +144,12 @@ class EventSequencer {
 
   Options options_;
   Counters counters_;
-  std::optional<std::uint64_t> published_;  // as the publisher said last
-  std::optional<std::uint64_t> due_;        // as it said before that
+  std::optional<std::uint64_t> published_;  // the publisher's last report
+  std::optional<std::uint64_t> due_;        // the report before: these frames must be here
   std::optional<std::uint64_t> next_;       // the sequence number expected next; nothing before a run's first frame
   std::deque<std::uint64_t> digests_;       // of the last applied payloads; the newest is that of frame next_ - 1
-  std::uint64_t view_start_ = 0;   // the first number applied since the last reset; 0 once nothing before matters
+  std::uint64_t view_start_ =
+      0;  // the first number applied since the last reset; 0 if what came before the view no longer matters
   bool counts_from_zero_ = false;  // the publisher's runs begin with 0, not with 1
   bool lost_since_reset_ = false;
   std::optional<TimePoint> rebuild_at_;  // when to ask for the whole buffer again

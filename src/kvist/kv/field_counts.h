@@ -12,7 +12,7 @@
 namespace kvist::kv {
 
 /// Counts by name, in the order in which names first came. Names beyond kMaxNames, and names that are not plain words
-/// of at most kMaxNameBytes, are counted as kOther.
+/// of at most kMaxNameBytes, are counted as kOther. Threads: a value, used by one thread at a time.
 class FieldCounts {
  public:
   static constexpr std::size_t kMaxNames = 16;

@@ -12,7 +12,7 @@
 namespace kvist::kv {
 
 /// Like a vector of plain values, but add() leaves the new values uninitialised, because its caller writes them at
-/// once. Growing moves all values, so pointers to them become invalid.
+/// once. Growing moves all values, so pointers to them become invalid. Threads: one at a time.
 template <class Value>
 class GrowBuffer {
   static_assert(std::is_trivially_copyable_v<Value> && std::is_trivially_destructible_v<Value>);

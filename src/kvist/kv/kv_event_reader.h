@@ -16,7 +16,8 @@
 
 namespace kvist::kv {
 
-/// Reads events one after the other and appends their hashes and tokens to the two lists of the batch.
+/// Reads events one after the other and appends their hashes and tokens to the two lists of the batch. Threads: its
+/// decoder's.
 class KvEventReader {
  public:
   KvEventReader(GrowBuffer<ExternalHash>& hashes, GrowBuffer<TokenId>& tokens) : hashes_(hashes), tokens_(tokens) {}

@@ -13,7 +13,8 @@
 namespace kvist::kv {
 
 /// One event. The fields mean what they mean in BlockStored, BlockRemoved and AllBlocksCleared; those that a kind does
-/// not have are empty. Valid as long as what it was made from: a KvEvent, or a decoder's memory and its payload.
+/// not have are empty. The view is valid as long as what it was made from: a KvEvent, or a decoder's memory and its
+/// payload.
 struct KvEventView {
   enum class Kind : std::uint8_t { kStored, kRemoved, kCleared };
 

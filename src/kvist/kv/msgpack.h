@@ -57,9 +57,9 @@ inline constexpr std::array<MsgpackUnsigned, 256> kMsgpackUnsigned = [] {
   return forms;
 }();
 
-/// Reads msgpack bytes item by item. Requires: the bytes outlive the reader and what it returns. A copy is cheap and
-/// serves to look ahead. Safe on any input: it allocates nothing, does not recurse, and refuses a container that claims
-/// more items than there are bytes left.
+/// Reads msgpack bytes item by item. Requires: the bytes outlive the reader and what it returns. A copy is cheap and is
+/// used to look ahead. Safe on any input: it allocates nothing, does not recurse, and refuses a container that claims
+/// more items than there are bytes left. Threads: a value, one at a time.
 class MsgpackReader {
  public:
   explicit MsgpackReader(std::span<const std::uint8_t> bytes) : rest_(bytes) {}
@@ -155,7 +155,8 @@ std::size_t MsgpackReader::next_u64s(std::span<Value> out) {
   return count;
 }
 
-/// Appends msgpack to a string, each item in its shortest form. The caller writes as many items as it announced.
+/// Appends msgpack to a string, each item in its shortest form. Requires: the caller writes as many items as it
+/// announced. Threads: one at a time.
 class MsgpackWriter {
  public:
   explicit MsgpackWriter(std::string& out) : out_(out) {}
