@@ -16,10 +16,10 @@ void answer(OutputLengths& lengths, std::uint64_t tokens) {
   lengths.observe(tokens);
 }
 
-TEST(OutputLengths, StretchesFollowEachOther) {
-  for (std::size_t i = 0; i < kStretches; ++i) EXPECT_EQ(stretch_of(stretch_begin(i)), i);
-  for (std::size_t i = 1; i < kStretches; ++i) EXPECT_EQ(stretch_of(stretch_begin(i) - 1), i - 1);
-  EXPECT_EQ(stretch_of(~std::uint64_t{0}), kStretches - 1);
+TEST(OutputLengths, BinsFollowEachOther) {
+  for (std::size_t i = 0; i < kBins; ++i) EXPECT_EQ(bin_of(bin_begin(i)), i);
+  for (std::size_t i = 1; i < kBins; ++i) EXPECT_EQ(bin_of(bin_begin(i) - 1), i - 1);
+  EXPECT_EQ(bin_of(~std::uint64_t{0}), kBins - 1);
 }
 
 // Answers of one to sixteen tokens, of a chat, and of a model that thinks, are all known to an eighth.
@@ -39,10 +39,10 @@ TEST(OutputLengths, WhatIsExpectedOfAnAnswerGrowsWithItsProgress) {
     answer(lengths, 4'000);
   }
   EXPECT_NEAR(lengths.mean_tokens(), 2'010, 150);
-  EXPECT_NEAR(lengths.total_tokens(stretch_of(0)), lengths.mean_tokens(), 1);
-  EXPECT_NEAR(lengths.total_tokens(stretch_of(100)), 4'000, 300) << "it is one of the long ones";
+  EXPECT_NEAR(lengths.total_tokens(bin_of(0)), lengths.mean_tokens(), 1);
+  EXPECT_NEAR(lengths.total_tokens(bin_of(100)), 4'000, 300) << "it is one of the long ones";
   EXPECT_NEAR(lengths.total_tokens(at({0, 0, 100})), 2 * lengths.mean_tokens() + 4'000, 300);
-  for (std::size_t i = 1; i < kStretches; ++i) EXPECT_GE(lengths.total_tokens(i), lengths.total_tokens(i - 1));
+  for (std::size_t i = 1; i < kBins; ++i) EXPECT_GE(lengths.total_tokens(i), lengths.total_tokens(i - 1));
 }
 
 // In a fleet that has just begun, the short answers end first. The long ones are under way and count already.
@@ -83,24 +83,24 @@ TEST(OutputLengths, MoreEndingsThanRequestsTakeLongerInProportion) {
   EXPECT_DOUBLE_EQ(lengths.steps_until_ended(OutputProgress(), 1), 0) << "nobody is there";
 }
 
-TEST(OutputProgress, FollowsRequestsOverTheirStretches) {
+TEST(OutputProgress, FollowsRequestsOverTheirBins) {
   OutputProgress progress;
   progress.add(0);
   progress.advance(0, 64);
-  EXPECT_EQ(progress.in_stretch(0), 0U);
-  EXPECT_EQ(progress.in_stretch(stretch_of(64)), 1U);
+  EXPECT_EQ(progress.in_bin(0), 0U);
+  EXPECT_EQ(progress.in_bin(bin_of(64)), 1U);
   progress.advance(64, 71);
-  EXPECT_EQ(progress.in_stretch(stretch_of(64)), 1U);
+  EXPECT_EQ(progress.in_bin(bin_of(64)), 1U);
   progress.add(3);
-  EXPECT_EQ(progress.farthest(), stretch_of(64));
+  EXPECT_EQ(progress.farthest(), bin_of(64));
   std::uint32_t requests = 0;
-  progress.for_each([&](std::size_t stretch, std::uint32_t count) {
-    EXPECT_EQ(progress.in_stretch(stretch), count);
+  progress.for_each([&](std::size_t bin, std::uint32_t count) {
+    EXPECT_EQ(progress.in_bin(bin), count);
     requests += count;
   });
   EXPECT_EQ(requests, 2U);
   progress.advance(71, 1'000'000);
-  EXPECT_EQ(progress.in_stretch(kStretches - 1), 1U);
+  EXPECT_EQ(progress.in_bin(kBins - 1), 1U);
   progress.remove(1'000'000);
   EXPECT_EQ(progress.farthest(), 3U);
   progress.remove(3);

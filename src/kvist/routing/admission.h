@@ -1,4 +1,4 @@
-// What an engine lets in, seen from outside: when it leaves a request waiting, and with how much memory taken.
+// What an engine admits, seen from outside: when it leaves a request waiting, and how much memory is taken then.
 #pragma once
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 
 namespace kvist::routing {
 
-/// While a request waits that should be computed by now, an engine that goes on with steps of decoding alone has no
-/// room for it: a prompt that is computed makes steps longer. How much its running requests will hold at their ends is
-/// then an upper bound of what it lets in, which may be less than its KV blocks, for instance because it reserves as
-/// much as a client allows an answer to have. Whatever it lets in is a lower bound. A bound is forgotten slowly,
-/// because the memory that others leave free, and what clients ask for, change. One object per worker. Threads: one.
+/// If a request should have been computed by now and the engine goes on decoding without it, the engine has no room for
+/// it: a step with a prompt would have taken longer. Then the memory that its running requests will hold at their ends
+/// is an upper bound of what it admits. That may be less than its KV blocks, for instance because it reserves as much
+/// as a client allows an answer to have. What it does admit is a lower bound. A bound is forgotten slowly, because the
+/// memory that others leave free changes, and so does what clients ask for. One object per worker. Threads: one.
 class Admission {
  public:
-  /// Steps of decoding alone in a row that show it.
+  /// So many decode-only steps in a row show that it has no room.
   static constexpr std::uint32_t kSteps = 8;
   static constexpr Duration kMemory = std::chrono::seconds(60);
 
@@ -25,14 +25,14 @@ class Admission {
     kv_blocks_ = kv_blocks;
     slots_ = slots;
   }
-  /// A step of decoding alone, although a request waits. `asked()`: the blocks that the running ones and the oldest
+  /// A step only decoded, although a request waits. `asked()`: the blocks that the running requests and the oldest
   /// waiting one will hold.
   template <class Blocks>
   void on_refused(std::uint32_t decoding, TimePoint now, Blocks asked) {
     if (++steps_ < kSteps || kv_blocks_ == 0 || is_full(decoding, slots_)) return;
     bound(std::min(usable_share(now), asked() / kv_blocks_), now);
   }
-  /// A step in which prompts were computed, or nobody waited.
+  /// Prompts were computed in a step, or nobody waited.
   void on_other_step() { steps_ = 0; }
   /// A request got its first token. `running()`: the blocks that it and the other running ones will hold.
   template <class Blocks>
@@ -49,7 +49,7 @@ class Admission {
   }
   /// The engine leaves a request waiting.
   [[nodiscard]] bool stalled() const { return steps_ >= kSteps; }
-  /// The share of the KV blocks that it lets requests have, by what they hold at their ends.
+  /// The share of the KV blocks that the engine gives to requests, counted by what they hold at their ends.
   [[nodiscard]] double usable_share(TimePoint now) const {
     if (share_ >= 1) return 1;
     return 1 - (1 - share_) * std::exp(-to_seconds(now - bounded_) / to_seconds(kMemory));

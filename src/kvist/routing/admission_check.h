@@ -1,4 +1,4 @@
-// Asked whether a request may go to a worker, before it is booked there.
+// The question whether a request may go to a worker, asked before it is booked there.
 #pragma once
 
 #include "kvist/routing/policy.h"

@@ -19,8 +19,8 @@ namespace kvist::routing {
 /// nearly all that follows. But a worker that stores blocks behind an unknown parent holds the whole prefix up to that
 /// parent, and if the blocks continue a prompt that is under way at the worker, the prompt tells which prefix that is.
 /// Then the parent and all blocks before it are put into the index, until the parent is removed (engines evict the end
-/// of a prefix before its beginning). Blocks that fit at several places are not placed. The answer decides in the end:
-/// it reports how much of its prompt was cached, and that is where its first stored block belongs. Threads: the index's
+/// of a prefix before its beginning). Blocks that fit at several places are not placed. The answer settles it: the
+/// first block that a request stores is the one behind the cached tokens that its usage reports. Threads: the index's
 /// writer. Bounded per worker in the number of prefixes and of their blocks; what exceeds the bound stays unknown.
 class AdoptedPrefixes {
  public:
@@ -47,7 +47,7 @@ class AdoptedPrefixes {
                                            std::span<const Prompt> prompts);
   /// Releases the prefixes whose last block an event removes. To be called before the event is applied.
   void before(WorkerId worker, const kv::KvEventView& event);
-  /// Takes an adoption back: the place was wrong.
+  /// Takes an adoption back, because the place was wrong.
   void revoke(WorkerId worker, kv::ExternalHash name);
   /// The worker's blocks have left the index.
   void forget(WorkerId worker) { workers_.at(worker.value()) = {}; }

@@ -27,9 +27,9 @@ namespace kvist::routing {
 
 /// How much of a prompt a worker caches.
 struct CacheDepth {
-  /// Leading blocks. Those that are only in host memory, on disk or remote count by the weight of their medium.
+  /// Leading blocks; one that is only in host memory, on disk or remote counts by the weight of its medium.
   std::uint32_t blocks = 0;
-  std::uint32_t held = 0;         ///< the same where each of them counts whole
+  std::uint32_t held = 0;         ///< the same, but each of them counts as one
   std::uint32_t lower_tiers = 0;  ///< how many of them are outside of device memory, by the events
   CacheTrust trust = CacheTrust::kNone;
 };
@@ -55,14 +55,14 @@ struct CacheTrustReport {
 /// at all times, so that neither is empty when it is needed.
 ///  - kExact: events connected, whole, flowing and not contradicted. The index decides. Blocks of requests that
 ///    are in flight or ended a moment ago count too, because their events may be under way.
-///  - kPredicted: the deeper of the index as it was and the routed prompts, each times its weight, which follows from
-///    the answers' usage (CacheAgreement).
+///  - kPredicted: the deeper of the index as it was and the routed prompts, each multiplied by its weight, which
+///    follows from the answers' usage (CacheAgreement).
 ///  - kNone: neither has any weight. The router then sees workers without caches, and so their load alone.
 /// The levels only name ranges: the weights change continuously.
 ///
-/// Threads: the router's, but for event_index(), which may have another owner (Options::make_gate). Then
-/// look-ups go through a wait-free reader, and what happens to the index comes as EventNews: a little later than the
-/// index shows it, which is as if the event had come later.
+/// Threads: the router's, except for event_index(), which may have another owner (Options::make_gate). Then look-ups go
+/// through a wait-free reader, and changes of the index are reported as EventNews. The report comes a little later than
+/// the index shows the change, as if the event had come later.
 ///
 /// A worker whose cache was cleared holds nothing that was routed there before, except for prompts that it may still
 /// have to compute. A worker that does not report the clearing shows it by its answers: after kDenials answers in a row
@@ -98,23 +98,23 @@ class CacheKnowledge {
   static void on_computed(RoutedRequest& request) { request.cache.computed = true; }
   /// Compares the cached tokens that the worker reports with what each source let expect.
   void on_usage(RoutedRequest& request, std::uint64_t cached_tokens);
-  /// The request is about to leave its worker. `computed`: its prompt was computed there, and `output_tokens` of an
-  /// answer.
+  /// The request is about to leave its worker. `computed`: its prompt was computed there, and so were `output_tokens`
+  /// tokens of an answer.
   void on_finished(const RoutedRequest& request, bool computed, std::uint64_t output_tokens, TimePoint now);
 
-  /// Follows what the owner of the index did.
+  /// Takes over what the owner of the index reports.
   void on_event_news(WorkerId worker, const EventNews& news);
   [[nodiscard]] EventIndex& event_index() { return events_; }
-  /// Sets how the owner of the index is asked to take a wrong place back (EventIndex::revoke()), if it is another
-  /// thread.
+  /// Sets the function that asks the owner of the index to take a wrong place back (EventIndex::revoke()), if the owner
+  /// is another thread.
   void on_wrong_place(std::function<void(WorkerId, kv::ExternalHash)> handler) { revoke_ = std::move(handler); }
 
   /// The worker restarted with an empty cache. Forgets the prompts that were routed to it. What its events reported
   /// stays: the event stream reports the restart itself, at the right place in its order.
   void on_restarted(WorkerId worker);
 
-  /// The id is another worker's from here on. What its events told is forgotten by EventIndex::forget(), before this.
-  /// Requires: no request is at the worker.
+  /// The id belongs to another worker from here on. Before this call, EventIndex::forget() forgets what the old
+  /// worker's events told. Requires: no request is at the worker.
   void forget(WorkerId worker);
 
   [[nodiscard]] CacheTrustReport report(WorkerId worker, bool events_exact) const;
@@ -137,7 +137,7 @@ class CacheKnowledge {
     // The number of answers in a row with far less cached than predicted, and the number of the first one's prompt.
     std::uint32_t denials = 0;
     std::uint64_t first_denied = 0;
-    // Incremented when a source starts afresh, because answers to requests routed before that say nothing about it.
+    // Incremented when a source begins anew, because answers to requests that were routed before say nothing about it.
     std::uint32_t events_run = 0;
     std::uint32_t predicted_run = 0;
   };

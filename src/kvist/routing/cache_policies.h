@@ -1,5 +1,5 @@
-// Further published policies that look at caches, each by its formula and with its defaults: baselines. All see the
-// caches and the loads by the router's own knowledge; what that replaces is said at each.
+// Further published policies that look at caches, each by its formula and with its defaults: baselines. All see caches
+// and loads as the router knows them; each class says what this replaces.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@
 
 namespace kvist::routing {
 
-/// vLLM's router, kv_aware: the worker with the most cached blocks of the prompt; where none caches any, and of equals,
-/// the fewest requests in flight, then the lowest number. Cost: blocks that are not cached.
+/// vLLM's router, kv_aware: the worker with the most cached blocks of the prompt. If no worker caches any, and among
+/// equals, the one with the fewest requests in flight wins, then the lowest id. Cost: blocks that are not cached.
 class MostCachedPolicy final : public RoutingPolicy {
  public:
   [[nodiscard]] std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) override;
 };
 
-/// smg's cache_aware, with the thresholds of SGLang's, since it asks request by request (SglangPolicy is what it was
-/// before): the worker that caches most of the prompt, where that is more than cache_threshold of it; of equals the
-/// less loaded. It is left for the least loaded one where its requests in flight are both more than the fleet's mean +
-/// balance_abs_threshold and more than balance_rel_threshold times the mean. Cost: as of SglangPolicy.
+/// smg's cache_aware since it judges each request by itself; SglangPolicy is its older form and has the same
+/// thresholds. It takes the worker that caches most of the prompt if that is more than cache_threshold of it, among
+/// equals the less loaded. It takes the least loaded worker instead if the caching one's requests in flight exceed both
+/// the fleet's mean + balance_abs_threshold and balance_rel_threshold times the mean. Cost: as of SglangPolicy.
 class SmgPolicy final : public RoutingPolicy {
  public:
   explicit SmgPolicy(SglangOptions options) : options_(options) {}
@@ -42,9 +42,9 @@ struct LlmDOptions {
 ///   queue  = (most - waiting) / (most - least waiting), over the workers; 1 where all are equal
 ///   kv     = 1 - share of the KV memory in use
 ///   prefix = share of the prompt that is cached
-/// llm-d reads queue and KV memory from the engines' metrics, some time old; here requests without a first token are
-/// the queue, and the prompt blocks and answers of the requests in flight the memory, both at once. Cost: the negative
-/// sum.
+/// llm-d reads queue and KV memory from the engines' metrics, some time old; here the queue is the requests without a
+/// first token and the memory in use is the prompt blocks and answers of the requests in flight, both without delay.
+/// Cost: the negative sum.
 class LlmDPolicy final : public RoutingPolicy {
  public:
   LlmDPolicy(LlmDOptions options, std::uint64_t seed) : options_(options), seed_(seed) {}
@@ -55,8 +55,9 @@ class LlmDPolicy final : public RoutingPolicy {
   std::uint64_t seed_;
 };
 
-/// LMetric (Zhang et al., 2026): the least product of the tokens the worker has to prefill, those of this request
-/// included, and of its requests in flight. Idle workers all have 0: of equals the fewest tokens. Cost: the product.
+/// LMetric (Zhang et al., 2026): the least product of the tokens that the worker has to prefill, including those of
+/// this request, and its requests in flight. All idle workers have 0; among equals the one with the fewest tokens to
+/// compute wins. Cost: the product.
 class LmetricPolicy final : public RoutingPolicy {
  public:
   [[nodiscard]] std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) override;
@@ -70,10 +71,10 @@ struct SmetricOptions {
 };
 
 /// SMetric (vLLM's router): a session stays with the worker that caches most of its prompt, while that is more than
-/// hit_ratio of it and the first token would come within the limit there, or nowhere. Else LMetric's product, of equals
-/// each in turn. SMetric compares with the history, that is the prompt up to the latest answer, and measures prefill
-/// rates by itself; here the whole prompt and the router's forecast take their place. Cost: 0 for a worker that is
-/// stayed with, else the product.
+/// hit_ratio of it and the first token would come within the limit there, or nowhere. Otherwise LMetric's product
+/// decides, and equals take turns. SMetric compares with the history, which is the prompt up to the latest answer, and
+/// measures prefill rates by itself; here the whole prompt and the router's forecast take their place. Cost: 0 for a
+/// worker that a session stays with, otherwise the product.
 class SmetricPolicy final : public RoutingPolicy {
  public:
   explicit SmetricPolicy(SmetricOptions options) : options_(options) {}
@@ -86,12 +87,12 @@ class SmetricPolicy final : public RoutingPolicy {
   std::uint64_t turn_ = 0;
 };
 
-/// Preble's E2 (Srivatsa et al., 2024): a prompt of which some worker caches more than it lacks goes to a worker that
-/// caches most of it (exploitation), any other one wherever the load cost is least (exploration), of the first too:
-///   cost = computing time of the worker's requests + its own prefill, in milliseconds
+/// Preble's E2 (Srivatsa et al., 2024). If some worker caches more than half of the prompt, only the workers that cache
+/// most of it are considered (exploitation), otherwise all (exploration). The one of the least load cost wins: cost =
+/// computing time of the worker's requests + its own prefill, in milliseconds
 /// Preble sums the requests of the last three minutes by profiled times, and adds what is evicted, weighed by how often
 /// it was hit; here the forecast's terms are summed: the wait behind other prompts, and for each request of the last
-/// half minute an answer's share of the steps. What is evicted is not known to the router.
+/// half minute an answer's share of the steps. The router does not know what is evicted.
 class PreblePolicy final : public RoutingPolicy {
  public:
   [[nodiscard]] std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) override;

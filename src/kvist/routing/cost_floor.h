@@ -21,16 +21,17 @@
 
 namespace kvist::routing {
 
-/// Keeps per worker, in little memory, what costs are made of, and recomputes it for workers whose state changed or
-/// that were computed more than kLasts ago. What changes with time too, by an exponential function, is bounded for that
-/// long: how much a worker's own model counts falls by at most kShareFall a second, and those who return for its cache
-/// become fewer at most as fast as at first. All bounds hold exactly but for rounding, for which a caller has to leave
-/// some room (see KvShortlist). Threads: one.
+/// Keeps per worker the few numbers that its cost follows from. They are recomputed when the worker's state changes,
+/// and otherwise once they are older than kLasts. What changes by itself in the meantime is bounded: the share with
+/// which a worker's own model counts falls by at most kShareFall a second, and the rate of those who return for its
+/// cache falls fastest at first. Apart from rounding the bounds hold exactly; the caller leaves a margin for rounding
+/// (KvShortlist). Threads: one.
 class CostFloor {
  public:
-  /// 1 - exp(-x) with x falling to half in the half life: x exp(-x) is at most 1 / e.
+  /// The most by which the share of a worker's own model, 1 - exp(-x), can fall per second: x halves in the half life,
+  /// and x exp(-x) is at most 1 / e.
   static constexpr double kShareFall = 0.693147181 * 0.367879442 / (to_seconds(FleetLatency::kHalfLife)) * 1.001;
-  /// Bounds become wider with it, by up to a part in 400, and less is recomputed.
+  /// With a longer time less is recomputed, and the bounds are wider; with this one by up to a part in 400.
   static constexpr Duration kLasts = std::chrono::milliseconds(100);
 
   /// Requires: `forecaster` and its `loads` outlive this object.
@@ -44,7 +45,7 @@ class CostFloor {
   void set_slots(WorkerId worker, std::uint32_t slots) {
     if (std::exchange(slots_[worker.value()], slots) != slots) mark(worker);
   }
-  /// Recomputes what has to be for decisions at `now`, which come before the next mark().
+  /// Recomputes what decisions at `now` need. Requires: these come before the next mark().
   void refresh(TimePoint now);
 
   // Of the last refresh().
@@ -57,8 +58,8 @@ class CostFloor {
   [[nodiscard]] double known(WorkerId worker, TimePoint now) const {
     return least_share(workers_[worker.value()], to_milliseconds(now.time_since_epoch()));
   }
-  /// Sets costs[i] to at most what KvPolicy::cost() is with the forecast of usable[i]. The room of a worker and the
-  /// wait for it are left out, and so is what an exact cost withholds of the credit for cached tokens.
+  /// Sets costs[i] to a lower bound of KvPolicy::cost() with the forecast of usable[i]. It leaves out a worker's room
+  /// and the wait for it, and the part of the credit for cached tokens that an exact cost withholds.
   /// `prompt_tokens`: PolicyQuery::prompt_tokens. Requires: `costs` is as long as `usable`.
   void bound(std::span<const UsableWorker> usable, std::uint32_t prompt_tokens, const KvPolicy::Fleet& fleet,
              TimePoint now, std::span<double> costs) const;

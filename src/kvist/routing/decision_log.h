@@ -31,7 +31,7 @@ struct DecisionView {
   TimePoint at = {};
 };
 
-/// A ring buffer: the newest decision takes the place of the oldest, and its memory. The number of decisions and of
+/// A ring buffer: the newest decision takes the place and the memory of the oldest. The number of decisions and of
 /// their candidates is bounded, and so are the bytes: about 170 per candidate and 600 per decision, which is at most 6
 /// MB with the defaults. A decision allocates nothing once its place was used for one as large. Threads: the router's.
 class DecisionLog {
@@ -62,7 +62,8 @@ class DecisionLog {
   struct Priced {
     double cost = 0;
     std::uint32_t position = 0;  // among the candidates
-    // Of equal costs the lower worker's comes first, so that what is kept does not depend on the costlier ones.
+    // Among equal costs the one of the lower worker comes first, so that what is kept does not depend on the costlier
+    // ones.
     friend auto operator<=>(const Priced&, const Priced&) = default;
   };
   [[nodiscard]] DecisionRecord& next_place();

@@ -59,7 +59,7 @@ struct DecisionRecord {
   std::uint32_t left_out = 0;                    ///< further candidates, none of lower cost
   // Not inputs of the policy.
   std::uint32_t prompt_blocks = 0;  ///< complete blocks of the prompt
-  /// Workers tried before, which are the request's retries so far, and those that its proxy may not give it to.
+  /// The workers that were tried before (the request's retries so far) and those that its proxy may not give it to.
   std::vector<WorkerId> excluded = {};
   std::optional<WorkerId> session_worker = {};  ///< where the session's requests went last, with session affinity
   /// New workers that had as many requests without a first token as they may (dispatch/warm_up.h): no candidates.

@@ -17,8 +17,8 @@
 
 namespace kvist::routing {
 
-/// What happened to one worker's part of the index that routing's own records must follow. Only what is true in the
-/// end counts, so news of any number of batches is added up: there is no queue of it.
+/// What happened to one worker's part of the index, as far as routing's own records must follow it. Only the final
+/// state counts, so the news of several batches is added up and needs no queue.
 struct EventNews {
   std::uint64_t batches = 0;      ///< of events, applied
   bool begun_anew = false;        ///< the index was emptied: what it let expect before is void
@@ -34,9 +34,9 @@ struct EventNews {
   }
 };
 
-/// The one writer of the KvIndex: events, resets, and prefixes adopted without an event and taken back. Threads: its
-/// owner's, but for adopted_prefixes(), and for look-ups through KvIndex::Reader. The owner is whoever reads the
-/// workers' event streams: a thread of its own in a gateway of several threads, else routing itself.
+/// The one writer of the KvIndex: it applies events and resets, adopts prefixes without an event and takes them back.
+/// Threads: its owner's, except for adopted_prefixes() and for look-ups through KvIndex::Reader. The owner is the
+/// thread that applies the workers' events: one of its own in a gateway of several threads, otherwise routing's.
 class EventIndex {
  public:
   struct Options {
@@ -44,33 +44,33 @@ class EventIndex {
     std::uint32_t block_size = 32;
     std::size_t workers = 0;
   };
-  /// `prompts` outlives it.
+  /// Requires: `prompts` outlives this object.
   EventIndex(Options options, PromptsUnderWay& prompts);
 
-  /// Prefetches what events of a worker will need soon: to be called before they are decoded.
+  /// Prefetches what events of a worker will need soon. To be called before they are decoded.
   void prefetch(WorkerId worker) const { index_.prefetch(worker); }
   struct Applied {
     std::size_t refused = 0;  ///< events; KvIndex::counters() says why
     EventNews news;
   };
   Applied apply(WorkerId worker, std::span<const kv::KvEventView> events);
-  /// The worker's event stream begins anew: what was learned from it is forgotten.
+  /// The worker's event stream begins anew. Forgets what was learned from it.
   EventNews reset(WorkerId worker);
-  /// The id is another worker's from here on. Requires: no prompt is under way at the worker.
+  /// The id belongs to another worker from here on. Requires: no prompt is under way at the worker.
   void forget(WorkerId worker);
-  /// Takes back that a prompt placed this parent: its answer says otherwise.
+  /// Takes the place of this parent back, because the answer to the prompt that gave the place contradicts it.
   void revoke(WorkerId worker, kv::ExternalHash parent);
 
   [[nodiscard]] const kv_index::KvIndex& index() const { return index_; }
   [[nodiscard]] kv_index::KvIndex::Reader make_reader() { return index_.make_reader(); }
-  /// Of one worker, held now. Threads: any.
+  /// The number of adopted prefixes that one worker holds now. Threads: any.
   [[nodiscard]] std::size_t adopted_prefixes(WorkerId worker) const {
     return workers_[worker.value()].adopted.load(std::memory_order_relaxed);
   }
 
  private:
   struct Worker {
-    bool orphans = false;  // events may have parents that none told of
+    bool orphans = false;  // events may have parents that no event named
     std::atomic<std::size_t> adopted = 0;
   };
   [[nodiscard]] std::size_t apply_one_by_one(WorkerId id, std::span<const kv::KvEventView> events);

@@ -74,7 +74,7 @@ class FleetLatency {
     take_evidence(worker, sample.ttft_ms / 1e3, now);
   }
 
-  /// The id is another worker's from here on. What the fleet's model learned from the old one stays.
+  /// The id belongs to another worker from here on. What the fleet's model learned from the old one stays.
   void forget(WorkerId id, const spec::StepTimeSpec& prior) { workers_.at(id.value()) = Worker(prior); }
 
   /// The model of all workers together.

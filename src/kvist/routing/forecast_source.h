@@ -1,4 +1,4 @@
-// What knows more of the workers than a gateway can: the simulation, for mode clairvoyant.
+// A source that knows more of the workers than a gateway can: the simulation, for mode clairvoyant.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@ namespace kvist::routing {
 
 struct RouteQuery;
 
-/// Puts what it knows in the place of what the router learned. The decision itself stays that of mode kv, so that the
-/// distance of the two modes is what kv's forecasts cost. Threads: the router's.
+/// Replaces what the router learned by what is true. The decision itself stays that of mode kv, so that the distance of
+/// the two modes is what kv's forecasts cost. Threads: the router's.
 class ForecastSource {
  public:
   virtual ~ForecastSource() = default;

@@ -18,8 +18,8 @@ constexpr double kDecodingAlone = 1.25;
 /// Time constant of a worker's mean load: about as long as an answer takes.
 constexpr double kMeanLoadSeconds = 30;
 
-/// The time until a request has come into the engine. A request without prefill takes that, the rest of the step that
-/// is under way when it comes, and its own. While it is on its way, others end.
+/// The time until a request has come into the engine. A request without prefill needs this, the rest of the current
+/// step and a step of its own. Meanwhile other requests end.
 double way_in_ms(const FleetLatency::Expectation& model, double step_ms) {
   return std::max(0.0, model.first_token_ms(step_ms, {}) - 2 * step_ms);
 }
@@ -86,8 +86,8 @@ double Forecaster::error(WorkerId id) const {
   return error.observations >= kEnoughObservations ? error.relative() : 0;
 }
 
-// KV memory is counted up to the end that is expected of every answer by its length so far. Some engines reserve it in
-// this way; the others would have to preempt a request when it runs out.
+// KV memory is counted up to the end that is expected of every answer by its length so far. Some engines reserve memory
+// in this way; the others would have to preempt a request when it runs out.
 Forecaster::Room Forecaster::room(WorkerId id, const EngineLimits& limits, const ForecastQuery& query,
                                   TimePoint now) const {
   const WorkerLoad& load = loads_->load(id);

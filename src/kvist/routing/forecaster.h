@@ -66,14 +66,14 @@ class Forecaster {
   void on_routed(RoutedRequest& request, const Forecast& forecast, const EngineLimits& limits,
                  std::uint32_t known_tokens, TimePoint now);
   void on_first_token(RoutedRequest& request, TimePoint now);
-  /// Its answer went on by `tokens`, which the load tracker knows already.
+  /// The request's answer went on by `tokens`, which the load tracker knows already.
   void on_progress(const RoutedRequest& request, std::uint64_t tokens, TimePoint now);
   /// The whole answer came at once. Its time is one equation for the times of its first token and of its steps.
   void on_whole_answer(RoutedRequest& request, const WholeAnswer& answer, TimePoint now);
   /// `completed`: the answer reached its own end, so that its length can be learned from.
   void on_finished(const RoutedRequest& request, bool completed, TimePoint now);
 
-  /// The id is another worker's from here on. Requires: no request is at the worker.
+  /// The id belongs to another worker from here on. Requires: no request is at the worker.
   void forget(WorkerId worker);
 
   /// How long all prompts of the worker without a first token take, by the worker's own model.

@@ -24,57 +24,57 @@ namespace kvist::routing {
 /// prefill is what every request waits for, so a cached prefix is worth its prefill to each of them and to those that
 /// come until the queues are empty. While F is zero, a cached prefix is worth what it saves the request itself.
 ///
-/// A prompt displaces cached prefixes where the worker's memory is full of such as are used again and again, and of
-/// what is in flight: prompts of which nothing was known, and answers so far. They will have to be computed anew, so
-/// that their prefill counts like the request's own (ReusedPrefixes). Without this term too many long conversations
-/// stay at one worker: each return evicts another one's cache.
+/// A prompt displaces cached prefixes if the worker's memory is full of prefixes that are used again and again and of
+/// what is in flight: prompts of which nothing was known, and answers so far. The displaced prefixes will have to be
+/// computed anew, so their prefill counts like the request's own (ReusedPrefixes). Without this term too many long
+/// conversations stay at one worker: each return evicts another one's cache.
 ///
 /// A long prompt occupies its worker, and those who come for the worker's cache in the meantime wait or lose what the
 /// cache would have saved them (ReturningRequests). With this term long prompts gather on the workers that are least
 /// sought for their caches, and short ones do not wait behind them. In a flood of long prompts p95 of TTFT fell to a
 /// half and p99 by a tenth, in simulations of eight workers. A weight of 4 F gains a little more there, but where
 /// agents' contexts fill the memory p99 of TTFT doubled, because the few prompts that had to be computed anew met on
-/// one worker. Without F the weight would matter where nobody waits, which no workload gained from.
+/// one worker. Without F this term would count where nobody waits, too, and no workload gained from that.
 ///
 /// Delays are summed over all requests, so that a request leaves the worker with its cache for a smaller batch only if
 /// that delays them less, however long the engine's steps, prefills and answers are. A share below 1 is used because
 /// users wait for a first token more than for the rest; waits behind others have a weight because they make the tail of
-/// TTFT. A prefill delays those who decode now and for certain. What a step will take until an answer has ended is
-/// less certain, because others come and go in the meantime, so it has a smaller share. All were chosen in virtual time
-/// over the published deployment, prompts that nobody shares, too little KV memory, and engines with short steps and
-/// short answers: shares of 1/50 to 1/10 and weights of 2 to 8 give about the same in most cases, a smaller share costs
-/// throughput with short steps, a smaller weight costs TTFT p95 with unshared prompts. The weight of F, 5, was compared
-/// with 2 (long prompts wait half as long again) and 10 (a little better in overload, a little worse below). With 1/20
-/// for the delay by the prefill, as an earlier version had it, long prompts without a cache were computed at all
-/// workers at once and every answer stood still, so that TPOT and TTFT were up to twice those of policies that look at
-/// the batch; with 1/2, conversations at 95 % of the slots stay where no slot is free, and their TTFT p95 doubles.
+/// TTFT. A prefill delays those who decode now and for certain. How long steps will take until an answer has ended is
+/// less certain, because others come and go in the meantime, so it has a smaller share. All weights were chosen in
+/// virtual time over the published deployment, prompts that nobody shares, too little KV memory, and engines with short
+/// steps and short answers: shares of 1/50 to 1/10 and weights of 2 to 8 give about the same in most cases, a smaller
+/// share costs throughput with short steps, a smaller weight costs TTFT p95 with unshared prompts. The weight of F, 5,
+/// was compared with 2 (long prompts wait half as long again) and 10 (a little better in overload, a little worse
+/// below). With 1/20 for the delay by the prefill, as an earlier version had it, long prompts without a cache were
+/// computed at all workers at once and every answer stood still, so that TPOT and TTFT were up to twice those of
+/// policies that look at the batch; with 1/2, conversations at 95 % of the slots stay where no slot is free, and their
+/// TTFT p95 doubles.
 ///
 /// Further rules:
 ///  - A wait for a batch slot counts five times, like one behind other prompts. It is short where answers end often,
-///  and
-///    the forecast knows that others end while the request is on its way. With a weight of 60, as an earlier version
-///    had it, conversations at 95 % of the slots left their workers at every chance, so that a quarter more prompt
-///    tokens had to be computed, and waited twice as long as with the published policies that stay.
+///    and the forecast knows that others end while the request is on its way. With a weight of 60, as an earlier
+///    version had it, conversations at 95 % of the slots left their workers at every chance, so that a quarter more
+///    prompt tokens had to be computed, and waited twice as long as with the published policies that stay.
 ///  - A wait for KV memory counts 20 times as long as another worker has room. While a request waits, the cache that it
 ///    came for is evicted for those before it, and so is that of everyone who waits behind it; a worker that computes
 ///    the prompts of all its conversations anew is slower from then on, by far more than the forecast says. In four
 ///    traces of a mixture of everything near saturation, p99 of TTFT was 18 % higher with a weight of 5, and p50 16 %
-///    higher with 60. If no worker has room, such a wait counts once, because memory is freed in parts and the forecast
-///    says when.
+///    higher with 60. If no worker has room, such a wait counts once, because memory is freed part by part and the
+///    forecast knows when.
 ///  - A worker that is about to run out of slots or KV memory gets no credit for cached tokens that the other workers
 ///    lack, so that it is never chosen for its cache alone.
-///  - The cost of a worker with fewer requests than the cheapest one counts less, the less was observed of the worker
-///    recently. So a worker that counts as slow is tried now and then, which shows whether it is.
+///  - The cost of a worker with fewer requests than the cheapest one is lowered, by the more the less was observed of
+///    it recently. So a worker that counts as slow is tried now and then, which shows whether it is.
 ///  - Costs that differ by less than a part of a step are a tie. The deeper cache wins, then the lower mean load (a
 ///    conversation that moves will stay), then the lower load now.
 ///  - A prefix that should have another copy (Candidate::replicate_tokens) costs nothing where it is missing.
 ///  - While the forecasts of the fleet are mostly wrong, the workers take turns.
-/// In a large fleet KvShortlist finds the candidates that decide.
+/// In a large fleet KvShortlist finds the few candidates that can win. Threads: the router's.
 class KvPolicy final : public RoutingPolicy {
  public:
   static constexpr double kAnswerShare = 0.05;
   static constexpr double kInterruptionShare = 0.25;  ///< of the delay of those who decode while it is computed
-  static constexpr double kQueueWeight = 5;           ///< one part of it is in the time to first token itself
+  static constexpr double kQueueWeight = 5;           ///< one part of five is in the time to first token itself
   static constexpr double kSlotWeight = 5;            ///< of a wait for a slot; one part is in the time to first token
   static constexpr double kMemoryWeight = 20;  ///< of a wait for KV memory; one part is in the time to first token
   static constexpr double kOccupation = 5;     ///< weight of prefill per waiting request, the 5 above
@@ -94,7 +94,8 @@ class KvPolicy final : public RoutingPolicy {
   [[nodiscard]] std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) override;
 
   // The steps of a choice, for KvShortlist.
-  /// What a cost is made of, but for waits for a slot or memory and for cached tokens without credit. Milliseconds.
+  /// The terms of a cost in milliseconds, without waits for a slot or memory and without cached tokens that get no
+  /// credit.
   struct Terms {
     double ttft_ms = 0;  ///< with the wait behind other prompts, without the prefill
     double queue_ms = 0;
@@ -114,7 +115,7 @@ class KvPolicy final : public RoutingPolicy {
            (1 + kOccupation * waiting) * terms.displaced_ms + kHeldUpWeight * waiting * terms.held_up_ms * terms.paid +
            later * (kInterruptionShare * terms.interruption_ms + kAnswerShare * (terms.own_ms + terms.crowding_ms));
   }
-  /// What costs depend on beside the worker.
+  /// What the costs of a decision depend on apart from the worker.
   struct Fleet {
     bool any_room = true;      ///< some candidate has a free slot and free KV memory
     std::uint32_t others = 0;  ///< the deepest cache, in tokens, among candidates that are not scarce
@@ -131,14 +132,15 @@ class KvPolicy final : public RoutingPolicy {
   /// `Members` has size() and, by position: waiting(i), error(i), cached_tokens(i) and room(i).
   template <class Members>
   [[nodiscard]] static Fleet fleet_of(const PolicyQuery& query, const Members& members);
-  /// Ensures: of a worker that is not scarce, it never falls when a time of the forecast or its lost tokens rise (with
-  /// `ttft_ms` as the sum that it is), and a scarce one's is not lower. So of the least forecast that a worker may have
-  /// it is the least cost that the worker may have, on which KvShortlist relies.
+  /// Ensures: the cost of a worker that is not scarce never falls when a time of the forecast or its lost tokens rise
+  /// (with `ttft_ms` as the sum that it is), and a scarce worker's cost is not lower. So the cost of a lower bound of a
+  /// forecast is a lower bound of the cost. KvShortlist relies on this.
   [[nodiscard]] static double cost(const Candidate& candidate, const PolicyQuery& query, const Fleet& fleet);
-  /// The lowest cost that the candidate may really have. For one with fewer requests than the cheapest candidate, it is
-  /// below the computed cost, the more so the less was observed of the worker recently.
+  /// The lowest cost that the candidate may really have. If it has fewer requests than the cheapest candidate, this is
+  /// below the computed cost, by the more the less was observed of the worker recently.
   [[nodiscard]] static double possible_cost(const Candidate& candidate, const Candidate& cheapest);
-  /// The same from its cost, whether it has `fewer` requests than the cheapest, and Forecast::known.
+  /// The same, computed from the candidate's cost, from whether it has `fewer` requests than the cheapest, and from its
+  /// Forecast::known.
   [[nodiscard]] static double possible_cost(double cost, bool fewer, double known) {
     return fewer ? cost * (1 - kDoubt * (1 - known)) : cost;
   }
@@ -149,14 +151,14 @@ class KvPolicy final : public RoutingPolicy {
   [[nodiscard]] static Preference preference(const Candidate& candidate, std::uint32_t others);
   /// The choice among candidates that have their costs.
   [[nodiscard]] std::size_t choose_by_cost(const Fleet& fleet, std::span<const Candidate> candidates);
-  /// Whether that is made by turns, because the forecasts are too wrong.
+  /// Whether choose_by_cost() would take turns, because the forecasts are too wrong.
   [[nodiscard]] bool would_fall_back(const Fleet& fleet) const {
     return fleet.error > (fallen_back_ ? kErrorToReturn : kErrorToFallBack);
   }
 
   [[nodiscard]] std::uint64_t state() const override;
   void set_state(std::uint64_t state) override;
-  /// Whether the last choice was made by turns, because the forecasts were too wrong.
+  /// Whether the last choice was a turn, because the forecasts were too wrong.
   [[nodiscard]] bool fell_back() const override { return fallen_back_; }
 
  private:

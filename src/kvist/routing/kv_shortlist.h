@@ -18,12 +18,12 @@
 namespace kvist::routing {
 
 /// Bounds the cost of every worker that may take the request from below (CostFloor). Candidates with exact forecasts
-/// are made in the order of these bounds, until no further one can be among the cheapest that the record of the
-/// decision keeps, and of those that may win a tie. The worst case is a forecast for every worker, for instance of a
+/// are made in the order of these bounds, until no further worker can be among the cheapest that the record of the
+/// decision keeps or among those that may win a tie. In the worst case every worker gets a forecast, for instance in a
 /// fleet that never had a request, where all are alike. Threads: one.
 class KvShortlist {
  public:
-  /// Makes a candidate of a worker, without a forecast, and what a candidate's forecast is asked with.
+  /// Makes a worker's candidate, without a forecast, and the question for its forecast.
   struct Source {
     std::function<Candidate(const UsableWorker&)> candidate;
     std::function<ForecastQuery(const Candidate&)> query;

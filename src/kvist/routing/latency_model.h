@@ -44,7 +44,7 @@ struct FirstTokenSample {
   double step_ms = 0;       ///< predicted decode step with the request in the batch
   PrefillWork work = {};    ///< the prefill of its own prompt
   double ahead_tokens = 0;  ///< uncached tokens of the prompts that were queued before it when it came
-  double behind_ms = 0;     ///< from its routing until the last first token of a prompt before it; 0: there was none
+  double behind_ms = 0;     ///< from its routing until the last first token before its own; 0: none came in between
   double answer_ms = 0;     ///< of the rest of the answer, if the answer came at once; then `ttft_ms` is an estimate
 };
 
@@ -54,12 +54,12 @@ struct FirstTokenSample {
 ///  - first token = queue + base + steps x step(b + 1, c) + prefill.
 ///
 /// `ratio` is a table with one entry per batch size, because step times jump at some batch sizes (captured graphs,
-/// tiles). An entry with observations of its own uses them, one without is interpolated from the nearest. The four
-/// weights of the first token are estimated by a Kalman filter whose state drifts slowly. A request that waited behind
-/// another prompt gives an observation of prefill alone: the time from that prompt's first token to its own. Outliers
-/// are clipped to a range around the expectation, so that a stall changes little, while a lasting change prevails
-/// within tens of observations. Prior: a linear step time, which may be wrong by an order of magnitude. Threads: one.
-/// Memory: one entry per batch size up to the largest observed.
+/// tiles). An entry with observations of its own uses these; one without any is interpolated from the nearest entries.
+/// The four weights of the first token are estimated by a Kalman filter whose state drifts slowly. A request that
+/// waited behind another prompt gives an observation of prefill alone: the time from that prompt's first token to its
+/// own. Outliers are clipped to a range around the expectation, so that a stall changes little, while a lasting change
+/// prevails within tens of observations. Prior: a linear step time, which may be wrong by an order of magnitude.
+/// Threads: one. Memory: one entry per batch size up to the largest observed.
 class LatencyModel {
  public:
   explicit LatencyModel(const spec::StepTimeSpec& prior);
@@ -80,7 +80,7 @@ class LatencyModel {
   [[nodiscard]] double ratio(std::uint32_t batch) const {
     return ratio_.empty() ? 1 : ratio_[std::min<std::size_t>(batch, ratio_.size() - 1)];
   }
-  /// Of the first token: base, steps, per prefill token, per pair. All are above 0.
+  /// The weights of the first token: base, steps, per prefill token, per pair. All are above 0.
   [[nodiscard]] const std::array<double, 4>& weights() const { return weights_; }
   [[nodiscard]] const PredictionError& step_error() const { return step_error_; }
   [[nodiscard]] const PredictionError& first_token_error() const { return first_token_error_; }

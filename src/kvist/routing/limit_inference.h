@@ -7,8 +7,8 @@
 
 namespace kvist::routing {
 
-/// There are two kinds of evidence. In the worker's reports: requests wait while others run, and the number running is
-/// steady. In its answers: first tokens come far later than forecast, always with about the same number decoding.
+/// There are two kinds of evidence. In the worker's reports, requests wait while others run, and the number running is
+/// steady. In its answers, first tokens come far later than forecast, always with about the same number decoding.
 /// Because the admission of a burst looks the same for a moment, three such reports or six such first tokens in a row
 /// are needed. If more requests run than were inferred, the estimate rises at once. To fall it needs the evidence
 /// again, because the limit may be KV memory, which changes. One object per worker. Threads: one.

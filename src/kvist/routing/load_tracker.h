@@ -32,8 +32,8 @@ class LoadTracker {
 
   /// Adds the request to its worker's load. Requires: the request's worker and prompt are set.
   void add(const RoutedRequest& request);
-  /// The prompt is computed. Further calls for the request do nothing. Requires: the request was added, as it has to be
-  /// for the next two.
+  /// The prompt is computed. Further calls for the request do nothing. Requires: the request was added. The next two
+  /// calls require the same.
   void on_first_token(RoutedRequest& request);
   void on_progress(RoutedRequest& request, std::uint64_t tokens);
   void remove(const RoutedRequest& request);

@@ -13,24 +13,24 @@ constexpr double kNearlyAll = 0.95;
 constexpr double kPrecision = 0.01;
 constexpr int kHalvings = 24;
 
-double begin_of(std::size_t stretch) {
-  return static_cast<double>(stretch_begin(stretch));
+double begin_of(std::size_t bin) {
+  return static_cast<double>(bin_begin(bin));
 }
 
-double width_of(std::size_t stretch) {
-  return begin_of(stretch + 1) - begin_of(stretch);
+double width_of(std::size_t bin) {
+  return begin_of(bin + 1) - begin_of(bin);
 }
 
-/// On average a request is in the middle of its stretch.
-double middle_of(std::size_t stretch) {
-  return begin_of(stretch) + width_of(stretch) / 2;
+/// On average a request is in the middle of its bin.
+double middle_of(std::size_t bin) {
+  return begin_of(bin) + width_of(bin) / 2;
 }
 
 }  // namespace
 
 OutputLengths::OutputLengths(double mean_guess_tokens) {
   double reached = kGuessWeight;
-  for (std::size_t i = 0; i < kStretches; ++i) {
+  for (std::size_t i = 0; i < kBins; ++i) {
     passed_[i] = reached * std::exp(-width_of(i) / std::max(1.0, mean_guess_tokens));
     ended_[i] = reached - passed_[i];
     reached = passed_[i];
@@ -40,51 +40,51 @@ OutputLengths::OutputLengths(double mean_guess_tokens) {
 
 void OutputLengths::observe(std::uint64_t tokens) {
   const double keep = std::exp2(-1 / kMemory);
-  for (std::size_t i = 0; i < kStretches; ++i) {
+  for (std::size_t i = 0; i < kBins; ++i) {
     passed_[i] *= keep;
     ended_[i] *= keep;
   }
-  ended_[stretch_of(tokens)] += 1;
+  ended_[bin_of(tokens)] += 1;
   rebuild();
 }
 
 void OutputLengths::rebuild() {
   double alive = 1;
-  for (std::size_t i = 0; i < kStretches; ++i) {
+  for (std::size_t i = 0; i < kBins; ++i) {
     survival_[i] = alive;
-    // Both counts decay alike, so their ratio stays valid for stretches that no answer reaches any more.
+    // Both counts decay alike, so their ratio stays valid for bins that no answer reaches any more.
     const double reached = passed_[i] + ended_[i];
     alive *= reached > 1e-9 ? passed_[i] / reached : 0.5;
   }
-  survival_[kStretches] = alive;
-  double rest = 0;  // the integral of the survival from the end of the stretch on
-  for (std::size_t i = kStretches; i-- > 0;) {
+  survival_[kBins] = alive;
+  double rest = 0;  // the integral of the survival from the end of the bin on
+  for (std::size_t i = kBins; i-- > 0;) {
     const double now = (survival_[i] + survival_[i + 1]) / 2;
-    const double in_stretch = (now + survival_[i + 1]) / 2 * width_of(i) / 2;
-    total_[i] = middle_of(i) + (now > 1e-12 ? (in_stretch + rest) / now : width_of(i));
+    const double in_bin = (now + survival_[i + 1]) / 2 * width_of(i) / 2;
+    total_[i] = middle_of(i) + (now > 1e-12 ? (in_bin + rest) / now : width_of(i));
     rest += now * width_of(i);
   }
   mean_tokens_ = rest;
   total_[0] = std::max(total_[0], mean_tokens_);
-  for (std::size_t i = 1; i < kStretches; ++i) total_[i] = std::max(total_[i], total_[i - 1]);
+  for (std::size_t i = 1; i < kBins; ++i) total_[i] = std::max(total_[i], total_[i - 1]);
 }
 
 double OutputLengths::total_tokens(const OutputProgress& progress) const {
   double tokens = 0;
-  progress.for_each([&](std::size_t stretch, std::uint32_t requests) { tokens += requests * total_[stretch]; });
+  progress.for_each([&](std::size_t bin, std::uint32_t requests) { tokens += requests * total_[bin]; });
   return tokens;
 }
 
 double OutputLengths::survival(double tokens) const {
-  const std::size_t stretch = stretch_of(static_cast<std::uint64_t>(tokens));
-  const double part = std::min(1.0, (tokens - begin_of(stretch)) / width_of(stretch));
-  return survival_[stretch] + part * (survival_[stretch + 1] - survival_[stretch]);
+  const std::size_t bin = bin_of(static_cast<std::uint64_t>(tokens));
+  const double part = std::min(1.0, (tokens - begin_of(bin)) / width_of(bin));
+  return survival_[bin] + part * (survival_[bin + 1] - survival_[bin]);
 }
 
 double OutputLengths::ended(const OutputProgress& progress, double steps) const {
   double ended = 0;
-  progress.for_each([&](std::size_t stretch, std::uint32_t requests) {
-    const double middle = middle_of(stretch);
+  progress.for_each([&](std::size_t bin, std::uint32_t requests) {
+    const double middle = middle_of(bin);
     const double now = survival(middle);
     ended += requests * (now > 1e-12 ? 1 - survival(middle + steps) / now : 1);
   });
@@ -93,14 +93,14 @@ double OutputLengths::ended(const OutputProgress& progress, double steps) const 
 
 double OutputLengths::steps_until_ended(const OutputProgress& progress, double count) const {
   double requests = 0;
-  progress.for_each([&](std::size_t, std::uint32_t in_stretch) { requests += in_stretch; });
+  progress.for_each([&](std::size_t, std::uint32_t in_bin) { requests += in_bin; });
   if (requests == 0) return 0;
   const double nearly_all = kNearlyAll * requests;
   const double stretched = std::max(1.0, count / nearly_all);
   const double wanted = std::min(count, nearly_all);
   double low = 0;
   double high = kLeastSteps;
-  while (high < begin_of(kStretches) && ended(progress, high) < wanted) {
+  while (high < begin_of(kBins) && ended(progress, high) < wanted) {
     low = high;
     high *= 2;
   }

@@ -53,8 +53,8 @@ class RoutingPolicy {
   /// candidates in ascending order of worker.
   [[nodiscard]] virtual std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) = 0;
 
-  /// What the next choice depends on besides its arguments and the seed, such as whose turn it is. Ensures: a policy of
-  /// the same mode and seed with this state makes the same choice. 0 is the state of a new policy.
+  /// What the next choice depends on apart from its arguments and the seed, such as whose turn it is. Ensures: a policy
+  /// of the same mode and seed with this state makes the same choice. 0 is the state of a new policy.
   [[nodiscard]] virtual std::uint64_t state() const { return 0; }
   virtual void set_state(std::uint64_t /*state*/) {}
   /// Whether the last choice was made by the fallback rule, because predictions were too wrong.

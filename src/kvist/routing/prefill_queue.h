@@ -12,8 +12,8 @@ namespace kvist::routing {
 
 /// The requests of one worker that have no first token yet, in the order in which they came. Engines compute prompts
 /// one after the other, or nearly so, because a step's token budget goes to the oldest first. Only a first token shows
-/// that a prompt was computed. So a worker in the middle of a long prompt does not look free because time has passed.
-/// Threads: one. Memory: bounded by the worker's requests in flight.
+/// that a prompt was computed. So a worker in the middle of a long prompt does not look free only because time has
+/// passed. Threads: one. Memory: bounded by the worker's requests in flight.
 class PrefillQueue {
  public:
   /// A request that waits.
@@ -27,7 +27,7 @@ class PrefillQueue {
     TimePoint first_token = {};    ///< when it was forecast to come
   };
   void push(const Prompt& prompt) { prompts_.push_back(prompt); }
-  /// The request's first token was seen. Does nothing if the request is not in the queue; nor does erase().
+  /// The request's first token was seen. Does nothing if the request is not in the queue, like erase().
   void on_first_token(RequestId request, TimePoint now) {
     if (erase(request)) last_first_token_ = now;
   }

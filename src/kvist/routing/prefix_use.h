@@ -24,8 +24,9 @@ using BlockKeys = std::shared_ptr<const std::vector<kv::BlockHash>>;
 /// compared block by block although hashes are chained: a client that chooses its token ids can make the hashes of two
 /// prompts differ in the middle and agree behind it. Memory: at most two nodes per booking, each of which keeps the
 /// hashes of a prompt that is no longer than any that runs through it. Threads: one. Invariants: a worker is in a node
-/// exactly while a prompt that is booked on it runs through the node; a node without users is removed; a child's users
-/// are users of its parent, and an only child's are not all of them.
+/// exactly while a prompt that is booked on it runs through the node; a node without users is removed; every user of a
+/// child is a user of its parent; a parent with one child has a user that the child does not have (otherwise the two
+/// would be one node).
 class PrefixUse {
  public:
   static constexpr std::size_t kAll = static_cast<std::size_t>(-1);

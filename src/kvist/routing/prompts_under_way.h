@@ -1,4 +1,4 @@
-// Which prompts are under way at which worker, for the one who places blocks by them.
+// Which prompts are under way at which worker, for placing blocks whose parent no event named.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ namespace kvist::routing {
 
 /// What the owner of the index must know of requests to place blocks behind a parent that no event named
 /// (AdoptedPrefixes). Routing writes a prompt down before its request leaves for the worker, so it is here before any
-/// event of it. A worker may have blocks placed through each of its prompts once; whether the place was right is for
-/// the request's answer to say, which may come before or after.
+/// event of it. Each prompt may place a parent once. The request's answer shows whether the place was right, and may
+/// come before or after.
 ///
-/// Threads: where routing and the index's owner are two, a gate per worker keeps them apart, which their owner gives:
-/// for as long as a search by handle takes, or for a copy of what is under way there. That copy is made only where an
-/// event has no known parent. Bounded by the requests under way.
+/// Threads: if routing and the index's owner are two threads, a gate per worker (made by Router::Options::make_gate)
+/// excludes one while the other searches by handle or copies that worker's prompts. A copy is made only if an event has
+/// no known parent. Bounded by the requests under way.
 class PromptsUnderWay {
  public:
   struct Prompt {
@@ -44,7 +44,7 @@ class PromptsUnderWay {
  private:
   struct Entry {
     Prompt prompt;
-    std::optional<std::uint64_t> cached_blocks = {};  // as the answer says
+    std::optional<std::uint64_t> cached_blocks = {};  // as the answer reports
     std::optional<kv::ExternalHash> placed = {};      // the parent that this prompt placed
     std::uint32_t placed_blocks = 0;                  // how many blocks of the prompt lead to it
     /// The first block that a request stores is the one behind what it found cached.
@@ -54,19 +54,20 @@ class PromptsUnderWay {
  public:
   using Handle = SlotHandle<Entry>;
 
-  /// Without gates: for one thread.
+  /// Without `make_gate` there are no gates, so one thread must make all calls.
   explicit PromptsUnderWay(std::size_t workers, const MakeGate& make_gate = nullptr);
 
   // For routing.
   [[nodiscard]] Handle add(WorkerId worker, Prompt prompt);
-  /// What the answer says of the prompt. Returns the parent that was placed by it wrongly, to be taken back.
+  /// The answer reports its prompt's cached blocks. Returns the parent that the prompt placed wrongly, to be taken
+  /// back.
   [[nodiscard]] std::optional<kv::ExternalHash> on_usage(WorkerId worker, Handle prompt, std::uint64_t cached_blocks);
   void remove(WorkerId worker, Handle prompt);
 
   // For the owner of the index.
-  /// Those by which nothing was placed yet, in the order of their requests.
+  /// The prompts that have placed no parent yet, in the order of their requests.
   [[nodiscard]] std::vector<Prompt> unplaced(WorkerId worker);
-  /// This prompt placed a parent, so many blocks deep. True: the answer has said otherwise already.
+  /// This prompt placed a parent, so many blocks deep. Returns true if the answer has already contradicted the place.
   [[nodiscard]] bool on_placed(WorkerId worker, RequestId request, kv::ExternalHash parent, std::uint32_t blocks);
 
  private:

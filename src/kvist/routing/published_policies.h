@@ -59,10 +59,10 @@ struct SglangOptions {
 
 /// Balance comes first: if the most and the least requests in flight of a worker satisfy most - least >
 /// balance_abs_threshold and most > balance_rel_threshold x least, the least loaded worker is chosen. Otherwise the
-/// worker that caches most of the prompt, if that is more than cache_threshold of it; of equals the less loaded.
-/// Otherwise the least loaded worker. Remaining ties go to the lowest id. SGLang estimates the caches by a tree of the
-/// prompts that it routed. Here the router's better knowledge is used instead, so that the policies differ in nothing
-/// but the choice. Cost: requests in flight, or uncached prompt tokens if the cache decides.
+/// worker that caches most of the prompt is chosen if that is more than cache_threshold of it, among equals the less
+/// loaded; otherwise the least loaded worker. Remaining ties go to the lowest id. SGLang estimates the caches by a tree
+/// of the prompts that it routed. Here the router's better knowledge is used instead, so that the policies differ in
+/// nothing but the choice. Cost: requests in flight, or uncached prompt tokens if the cache decides.
 class SglangPolicy final : public RoutingPolicy {
  public:
   explicit SglangPolicy(SglangOptions options) : options_(options) {}

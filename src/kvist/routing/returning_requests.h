@@ -24,14 +24,14 @@ class ReturningRequests {
     last_ = now;
   }
 
-  /// What is expected from some moment on.
+  /// What is expected from a moment on.
   struct Rate {
     double per_ms = 0;    ///< how many come
     double saved_ms = 0;  ///< for each of them
 
-    /// By how much the requests that will come are delayed in all, in milliseconds, if the worker is occupied for
-    /// `prefill_ms` more after `queue_ms`. One that comes while the worker is occupied waits until it is free again, or
-    /// goes elsewhere and loses what the cache would have saved it, whichever costs less. Ensures: never falls when an
+    /// By how many milliseconds the requests that will come are delayed in all, if the worker is occupied for another
+    /// `prefill_ms` after `queue_ms`. One that comes while the worker is occupied waits until it is free again, or goes
+    /// elsewhere and loses what the cache would have saved it, whichever costs less. Ensures: never falls when an
     /// argument or the rate rises.
     [[nodiscard]] double held_up_ms(double queue_ms, double prefill_ms) const {
       return per_ms * (delays(queue_ms + prefill_ms) - delays(queue_ms));

@@ -13,7 +13,7 @@
 namespace kvist::routing {
 
 /// Which prefixes were used more than once lately, and on which workers. A prompt that goes to a worker whose cache
-/// they fill displaces some of them, and they have to be computed again. Prompts that nothing came back to do not
+/// they fill displaces some of them, and they have to be computed again. Prompts that no later request reused do not
 /// count, because an LRU cache gives them up first. Threads: the router's. Memory: kMostBlocks hashes, and two nodes of
 /// a radix tree per use.
 class ReusedPrefixes {

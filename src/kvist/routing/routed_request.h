@@ -39,8 +39,8 @@ struct CacheExpectation {
   std::uint32_t predicted_run = 0;
 };
 
-/// Exists from the decision to the end of the attempt at that worker. Each part belongs to the class that is named.
-/// What every token touches comes first, for the sake of the processor's cache.
+/// Exists from the decision to the end of the attempt at that worker. Each part belongs to the class that is named. The
+/// fields that every token touches come first, for the sake of the processor's cache.
 struct RoutedRequest {
   RequestId id;
   WorkerId worker;
@@ -50,7 +50,7 @@ struct RoutedRequest {
   std::uint32_t predicted_cached_tokens = 0;
   std::uint32_t own_blocks = 0;     ///< of its prompt, behind what any worker had cached when it was routed
   std::uint32_t new_blocks = 0;     ///< of its prompt, that no other request used on the worker when it was routed
-  bool streams = false;             ///< its tokens are told of one by one
+  bool streams = false;             ///< its tokens are reported one by one
   std::uint64_t output_tokens = 0;  ///< so far (LoadTracker)
   BlockKeys blocks = {};            ///< of the prompt, in the worker's tokenization
   FirstTokenExpectation first_token = {};

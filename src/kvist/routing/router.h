@@ -46,7 +46,7 @@ struct RouteQuery {
   BlockKeys blocks;  ///< of the prompt, with the model, LoRA name and salt in the root
   /// The same prompt for workers that tokenize its text differently from the rest; usually empty.
   std::vector<PromptKeys> otherwise = {};
-  bool streams = false;            ///< its answer's tokens will be told of one by one, the first one when it comes
+  bool streams = false;            ///< its answer's tokens will be reported one by one, as they come
   bool reads_cache = true;         ///< false: all of it is computed, and only then cached
   std::uint64_t session = 0;       ///< hash of the session that the client named (session_key()); 0: none
   std::string adapter = {};        ///< only workers that have this adapter (LoRA) can take it; empty: all can
@@ -83,11 +83,11 @@ class Router {
     spec::SessionAffinitySpec session_affinity = {};  ///< in mode kv
     spec::ObjectiveSpec objective = {};               ///< likewise
     spec::StepTimeSpec latency_prior = {};            ///< every worker's step time until its own steps were measured
-    /// Candidates that log() keeps of a decision, at least the chosen one; 0: all of up to 64 usable workers, of more
-    /// the best 8.
+    /// How many candidates log() keeps of a decision, at least the chosen one; 0: all of up to 64 usable workers, and
+    /// of more the best 8.
     std::size_t recorded = 0;
     bool shortlist = true;  ///< false: mode kv forecasts every worker of a large fleet too, with the same result
-    /// Given if another thread owns event_index(): makes what keeps it and routing apart.
+    /// Given if another thread owns event_index(): makes the gates that keep that thread and routing apart.
     PromptsUnderWay::MakeGate make_gate = {};
     /// What mode clairvoyant asks; null: its forecasts are those of mode kv. Requires: it outlives the router.
     ForecastSource* forecasts = nullptr;
@@ -138,8 +138,8 @@ class Router {
   /// reports the restart by itself.
   void on_worker_restarted(WorkerId worker);
 
-  /// The id is another worker's from here on: forgets its cache, its speed and all else that is by worker. Requires: no
-  /// request is at the worker, and event_index() has forgotten it.
+  /// The id belongs to another worker from here on: forgets its cache, its speed and all else that is by worker.
+  /// Requires: no request is at the worker, and event_index() has forgotten it.
   void forget(WorkerId worker);
 
   void set_mode(spec::RoutingMode mode);
@@ -178,7 +178,7 @@ class Router {
   void replicate_hot_prefix(std::span<const kv::BlockHash> prompt);
   /// How many candidates the record of this decision keeps.
   [[nodiscard]] std::size_t recorded() const;
-  /// The blocks of the prompt that the usable worker has cached that has most of them.
+  /// The most blocks of the prompt that any usable worker has cached.
   [[nodiscard]] std::uint32_t deepest_cache() const;
   void note_session(const RouteQuery& query, WorkerId chosen, TimePoint now);
   [[nodiscard]] bool has_affinity(const RouteQuery& query) const {
@@ -192,7 +192,7 @@ class Router {
                                              std::span<const WorkerView> fleet) const;
   /// Fills candidates_ with all usable workers.
   void forecast_all(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
-  /// Fills candidates_, which may leave out those that do not matter, and returns the position of the chosen one.
+  /// Fills candidates_, leaving out those that do not matter, and returns the position of the chosen one.
   [[nodiscard]] std::size_t choose(const RouteQuery& query, const PolicyQuery& policy_query,
                                    std::span<const WorkerView> fleet, TimePoint now);
   /// The position of the choice among the candidates that `check` admits, and leaves out the others; nothing if it

@@ -24,7 +24,7 @@ class SessionTable {
   [[nodiscard]] std::optional<WorkerId> find(std::uint64_t session, TimePoint now);
   /// A request of the session goes to this worker.
   void put(std::uint64_t session, WorkerId worker, TimePoint now);
-  /// The id is another worker's from here on.
+  /// The id belongs to another worker from here on.
   void forget(WorkerId worker);
 
   [[nodiscard]] std::size_t size() const { return by_key_.size(); }

@@ -11,8 +11,8 @@ namespace kvist::routing {
 struct UsableWorker {
   WorkerId worker;
   std::uint32_t prompt_tokens = 0;     ///< in the worker's own tokenization
-  std::uint32_t cached_tokens = 0;     ///< Candidate::cached_tokens, as is the next by its name
-  std::uint32_t replicate_tokens = 0;  ///< of a hot prefix
+  std::uint32_t cached_tokens = 0;     ///< as Candidate::cached_tokens
+  std::uint32_t replicate_tokens = 0;  ///< as Candidate::replicate_tokens
   std::uint64_t displaced_blocks = 0;  ///< ForecastQuery::displaced_blocks
   double affinity_ms = 0;              ///< Candidate::affinity_ms
 };

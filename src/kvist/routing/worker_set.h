@@ -13,7 +13,8 @@
 namespace kvist::routing {
 
 /// One bit per worker, 64 to a word. A set whose members all lie in one word takes 24 bytes: any set in a fleet of 64,
-/// and that of a block that one worker holds. Other sets keep their words on the heap.
+/// and that of a block that one worker holds. Other sets keep their words on the heap. Threads: a value, used by one
+/// thread at a time.
 class WorkerSet {
  public:
   WorkerSet() = default;

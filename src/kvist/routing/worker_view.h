@@ -49,11 +49,12 @@ struct WorkerView {
   std::uint8_t reading = 0;   ///< which tokenization of a text the worker uses (PromptKeys::reading)
   EngineLimits limits = {};
   std::uint32_t max_model_len = 0;  ///< prompt and output tokens of one request at most; 0: unknown
-  /// How good a choice it is by its health, 0 the best; kOutOfUse: it gets nothing. Available are those of the least
-  /// group that any worker is in. A request that only some workers can take looks for the least group among these.
+  /// How good a choice it is by its health, 0 the best; kOutOfUse: it gets nothing. The workers of the lowest group
+  /// that is not empty are available. A request that only some workers can take goes to the lowest group that has one
+  /// of these.
   std::uint8_t group = kOutOfUse;
-  /// How many of its requests may wait for their first token, as it is new; 0: any number. Mode kv heeds it as long as
-  /// another worker can take the request.
+  /// How many of its requests may wait for their first token while it is new; 0: any number. Mode kv heeds this as long
+  /// as another worker can take the request.
   std::uint32_t most_waiting = 0;
   std::vector<std::string> adapters = {};  ///< of the model (LoRA), sorted: requests for them can only go to it
 
@@ -63,8 +64,8 @@ struct WorkerView {
   }
 };
 
-/// The least group that a worker with the adapter is in: a request for it goes to those of this group that have it.
-/// kOutOfUse: none can take it. Without an adapter (an empty name) these are the available ones.
+/// The lowest group that a worker with the adapter is in: a request for it goes to the workers of this group that have
+/// it. kOutOfUse: none can take it. Without an adapter (an empty name) these are the available ones.
 [[nodiscard]] inline std::uint8_t best_group(std::span<const WorkerView> fleet, std::string_view adapter) {
   std::uint8_t best = WorkerView::kOutOfUse;
   for (const WorkerView& worker : fleet)
