@@ -38,8 +38,8 @@ struct RequestProfile {
   bool streams = false;       ///< its tokens arrive one by one, so that a stall can be noticed
   bool generates = true;      ///< the worker has to compute something for it
   bool repeatable = true;     ///< it may be tried on a worker that is in doubt, and then elsewhere
-  /// A proxy that asked for a worker carries the request, and tries others by itself: it is never given to another one
-  /// from here.
+  /// A proxy that asked for a worker carries the request and tries others by itself, so the dispatcher never gives it
+  /// to another one.
   bool carried = false;
   std::vector<WorkerId> excluded = {};  ///< workers that it must not go to
   std::size_t fallbacks = 0;            ///< how many further workers the decision is to name
@@ -128,16 +128,17 @@ class Dispatcher {
   [[nodiscard]] Started start(const RequestProfile& profile, TimePoint now);
 
   /// The attempt failed. Returns the decision for the next attempt, or nothing if the request has to end; finish() is
-  /// still to be called. `resumed_tokens`: of the answer that went to the client already, which the next worker is to
-  /// go on with; 0 if nothing did.
+  /// still to be called. `resumed_tokens`: how many tokens of the answer the client has, behind which the next worker
+  /// goes on; 0 if it has none.
   [[nodiscard]] std::optional<routing::Decision> on_attempt_failed(DispatchHandle handle, AttemptFailure failure,
                                                                    std::string_view problem, TimePoint now,
                                                                    std::uint32_t resumed_tokens = 0);
-  /// The proxy that carries the request could not give it to the worker of the decision, and gave it to this one,
-  /// whatever its health. Returns the decision for it; nothing if its place is vacant: then nothing has changed.
+  /// The proxy that carries the request could not give it to the worker of the decision and gave it to this one,
+  /// whatever its health. Returns the decision for this worker. If its place is vacant, returns nothing and changes
+  /// nothing.
   [[nodiscard]] std::optional<routing::Decision> on_served_by(DispatchHandle handle, WorkerId worker,
                                                               std::string_view problem, TimePoint now);
-  /// The client is slow, so that the answer is not read for a while: its silence says nothing about the worker.
+  /// The client is slow, so the answer is not read for a while, and its silence says nothing about the worker.
   void on_paused(DispatchHandle handle);
   void on_resumed(DispatchHandle handle, TimePoint now);
   /// The connection failed after the answer had begun, which counts against the worker's health.
@@ -158,28 +159,28 @@ class Dispatcher {
 
   /// A worker did something that shows that its process runs: it answered a health check well.
   void on_sign_of_life(WorkerId worker, TimePoint now) { silence_.on_life(worker, now); }
-  /// The worker is a new process: its predecessor's failures are forgotten, those of the requests under way too, which
-  /// may be given to it again.
+  /// The worker is a new process. Forgets its predecessor's failures, and those of the requests under way, which may be
+  /// given to it again.
   void on_worker_restarted(WorkerId worker, TimePoint now);
 
-  /// The worker has joined the fleet, whose others are known.
+  /// A new worker has joined a fleet whose other workers are known.
   void on_worker_added(WorkerId worker) { warm_up(worker); }
-  /// The worker is taken out of the fleet: its requests are to leave it, which costs no retry.
+  /// The worker is taken out of the fleet. Its requests have to leave it, which costs no retry.
   void on_worker_removed(WorkerId worker, TimePoint now);
   /// Whether any request is, or was last, at the worker.
   [[nodiscard]] bool uses(WorkerId worker);
-  /// The id is another worker's from here on: here, in the router and in the fleet, where its place is vacant then.
+  /// Here, in the router and in the fleet the id is free for another worker from now on; its place becomes vacant.
   /// Requires: uses() is false, and the router's event_index() has forgotten it.
   void forget(WorkerId worker);
 
   /// What check() found.
   struct Findings {
     std::vector<WorkerId> stalled;  ///< began to stall
-    /// Stall for so long that requests without an answer may leave (leave(), kStalled). Again whenever some had to stay
-    /// for want of a retry and there is one now.
+    /// Workers that have stalled for so long that requests without an answer may leave them (leave(), kStalled).
+    /// Reported again when requests had to stay because the retry budget was empty and it has a retry now.
     std::vector<WorkerId> hung;
     std::vector<WorkerId> ask;  ///< silent: check their health now
-    /// Requests that wait at a worker without any sign of life, and may leave it (leave(), kSilent).
+    /// A request that waits at a worker without any sign of life, and may leave it (leave(), kSilent).
     struct Leaving {
       DispatchHandle request;
       WorkerId worker;

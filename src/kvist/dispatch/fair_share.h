@@ -28,7 +28,8 @@ class FairShare {
   /// The key asks for something. Returns what it has used over what it may use: at most 1 while it keeps to its share,
   /// and always 1 while no other key asks for anything.
   double on_request(const Tenant& tenant, TimePoint now);
-  /// Requires: on_request() was called for it. `tokens` may be negative, to correct an estimate.
+  /// Adds to the tokens that the key has used. `tokens` may be negative, to correct an estimate. Requires: on_request()
+  /// was called for the key.
   void charge(std::uint64_t id, double tokens, TimePoint now);
   [[nodiscard]] std::size_t size() const { return keys_.size(); }
 
@@ -49,7 +50,7 @@ class FairShare {
   std::unordered_map<std::uint64_t, Keys::iterator> by_id_;
   double weights_ = 0;  // sums over keys_, as is the next
   double tokens_ = 0;
-  // Instead of all old tokens becoming fewer, new ones count more. So nothing has to be done for keys that do nothing.
+  // New tokens count more instead of old ones counting less, so idle keys need no work.
   TimePoint epoch_{};
 };
 

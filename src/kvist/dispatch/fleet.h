@@ -43,10 +43,9 @@ enum class LimitSource : std::uint8_t {
 /// Besides, whatever its health checks say, a worker may be stalled, or ejected because of its answers (OutlierWatch),
 /// or serve another model (ModelWatch), or be closed to new requests (WorkerPlaces). The number of ids is fixed; those
 /// without a worker are vacant places, which take part in nothing. Invariant: views()[w].available is true exactly for
-/// the first group that is not empty, where workers that take part come before ejected ones, all of them before stalled
-/// ones that take part, and those before stalled ejected ones; of each, the healthy ones come first and then the
-/// suspect ones. A worker of another model, a closed one and a vacant place are in none. Requires: every WorkerId is
-/// below size().
+/// the first group that is not empty. The groups, best first: healthy, suspect, ejected and healthy, ejected and
+/// suspect, then stalled workers in the same four. An unhealthy worker, one of another model, a closed one and a vacant
+/// place are in no group. Requires: every WorkerId is below size().
 class Fleet {
  public:
   struct Options {
@@ -82,10 +81,10 @@ class Fleet {
   void vacate(WorkerId worker);
   /// Closes a worker to new requests, or opens it again.
   void set_open(WorkerId worker, bool open);
-  /// Its requests are to leave: it is closed and counts as dead from here on.
+  /// The worker is closed and counts as dead from here on, so that its requests leave it.
   void retire(WorkerId worker, TimePoint now);
 
-  /// A health check succeeded. Returns whether the worker's health changed, as do the next two.
+  /// A health check succeeded. Returns whether the worker's health changed; so do the next two.
   bool on_success(WorkerId worker, TimePoint now);
   /// A health check failed, or the connection of a request did.
   bool on_failure(WorkerId worker, std::string_view problem, TimePoint now);
@@ -101,7 +100,7 @@ class Fleet {
   void set_adapters(WorkerId worker, std::vector<std::string> adapters);
   /// The worker's reading, as PromptReading::number().
   void set_reading(WorkerId worker, std::uint8_t reading);
-  /// The limits that the worker reports; 0 is unknown.
+  /// The limits that the worker reports; 0 means unknown.
   void set_limits(WorkerId worker, const routing::EngineLimits& limits);
   /// The configured limits. Those that are not 0 take precedence over the worker's report.
   void configure_limits(WorkerId worker, const routing::EngineLimits& limits);

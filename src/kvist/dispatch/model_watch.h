@@ -31,8 +31,8 @@ enum class ModelMatch : std::uint8_t {
 
 /// Compares the lists with the gateway's model. A worker that serves another model must not be used: its 404 comes
 /// faster than any answer. But if no worker is known to serve the model, the gateway's setting is wrong and not the
-/// workers; then all of them are used, and clients get the workers' own answers. A worker that is gone keeps what was
-/// last known of it, so that the others' wrong model does not become right while it restarts. Threads: one.
+/// workers; then all of them are used, and clients get the workers' own answers. What was last known of a worker that
+/// is gone is kept, so that the others' wrong model does not become right while it restarts. Threads: one.
 class ModelWatch {
  public:
   struct Worker {
@@ -50,10 +50,10 @@ class ModelWatch {
 
   // Each returns whether match, context length or adapters of the worker changed.
   bool on_list(WorkerId worker, std::span<const ServedModel> models);
-  /// The worker was asked and gave no list. Nothing speaks against it.
+  /// The worker was asked and gave no list, so it may be used.
   bool on_no_list(WorkerId worker);
 
-  /// The id is another worker's from here on.
+  /// The id belongs to another worker from here on.
   void forget(WorkerId worker) { workers_.at(worker.value()) = {}; }
 
   /// Whether the worker may be given requests.

@@ -19,7 +19,7 @@ namespace kvist::dispatch {
 enum class Ejection : std::uint8_t {
   kIn,       ///< it does
   kOut,      ///< it is ejected
-  kTrial,    ///< its time is over: it gets one request
+  kTrial,    ///< its ejection is over, and it gets one request
   kProbing,  ///< that request is under way
 };
 [[nodiscard]] std::string_view to_string(Ejection ejection);
@@ -55,7 +55,7 @@ class OutlierWatch {
     EjectionRule rule = EjectionRule::kInARow;  ///< of the last ejection, as are the next two
     AttemptFailure failure = AttemptFailure::kServerError;
     std::string problem = {};
-    std::uint64_t over_cap = 0;  ///< failures that would have ejected it, had not enough workers been ejected already
+    std::uint64_t over_cap = 0;  ///< failures that would have ejected it if `most_of_fleet` had allowed one more
 
     [[nodiscard]] std::uint64_t total_ejections() const { return ejections[0] + ejections[1] + ejections[2]; }
   };
@@ -69,17 +69,17 @@ class OutlierWatch {
   /// the ejected ones are among them.
   bool on_failure(WorkerId worker, AttemptFailure failure, std::string_view problem, TimePoint began,
                   std::size_t usable, TimePoint now);
-  /// The worker got a request: if it was to be tried out, this one does that. Returns whether it is.
+  /// The worker got a request. If the worker was to be tried out, this request does that. Returns whether it does.
   bool on_given(WorkerId worker, TimePoint now);
-  /// The request that tried it out ended without saying anything of the worker.
+  /// The request that tried the worker out ended without saying anything about it.
   bool on_trial_void(WorkerId worker, TimePoint now);
   /// The worker is a new process, so what the old one did is forgotten. If it was ejected, it may be tried out now.
   bool on_restarted(WorkerId worker, TimePoint now);
 
-  /// The id is another worker's from here on.
+  /// The id belongs to another worker from here on.
   void forget(WorkerId worker);
 
-  /// Whether an ejection is over by now, so that poll() would change a state. Cheap.
+  /// Whether an ejection is over by now, so that poll() would change a state. This costs one comparison.
   [[nodiscard]] bool is_due(TimePoint now) const { return now >= next_; }
   /// Ends the ejections whose time is over. Returns the workers that can be tried out.
   [[nodiscard]] std::vector<WorkerId> poll(TimePoint now);

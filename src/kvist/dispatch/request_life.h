@@ -61,8 +61,8 @@ struct LifeActions {
 /// drive it. Threads: one.
 ///
 /// Nothing is sent to the client before the answer begins, so until then a failed worker can be replaced by another. A
-/// server error, as the status or as a stream's first event, is a failure, and so is an answer that is none; if no
-/// other worker is left, it is passed on. 401, 403 and 404 are tried elsewhere too: if another worker takes the
+/// server error, as the status or as a stream's first event, is a failure, and so is an answer that is not of this API.
+/// If no other worker is left, it is passed on. 401, 403 and 404 are tried elsewhere too: if another worker takes the
 /// request, the first one was wrong. Once the answer has begun, a failure ends it visibly, unless it can be resumed
 /// elsewhere (set_resumable()): then another worker is asked for, whose answer is passed on behind what the client has.
 /// Invariants: each request ends once (`over`), and later events give no actions. An attempt's failure is reported
@@ -81,22 +81,22 @@ class RequestLife {
   /// ended in the meantime. Requires: the actions before asked for it (LifeActions::asks()).
   [[nodiscard]] LifeActions on_rerouted(const std::optional<routing::Decision>& decision);
 
-  /// The proxy that carries the request says that its answer comes from this worker, because the one of the decision
-  /// could not be reached. Nothing happens if it is that one. Before on_status().
+  /// The proxy that carries the request says which worker its answer comes from; it is another than the decision's if
+  /// that one could not be reached. Does nothing if it is the decision's. Requires: on_status() comes after this.
   [[nodiscard]] LifeActions on_served_by(WorkerId worker);
   /// The head of an answer arrived.
   [[nodiscard]] LifeActions on_status(int status);
   /// The first part of the attempt's answer is being sent to the client.
   void on_begun() { begun_ = attempt_begun_ = true; }
-  /// Whether another worker can go on with what the client has, behind `tokens` tokens, if this one fails now; nothing:
-  /// it cannot. It says nothing of an answer that has not begun.
+  /// If this worker fails now, another one can go on behind the `tokens` tokens that the client has; nothing: it
+  /// cannot. This does not matter before the answer has begun.
   void set_resumable(std::optional<std::uint32_t> tokens) { resumable_ = tokens; }
   /// The worker's answer is not one that goes on behind what the client has. Requires: begun().
   [[nodiscard]] LifeActions on_not_resumed();
-  /// The worker sent an error frame in its stream. Gives actions once per attempt. `leaving`: it says that it shuts
-  /// down, which is as if the connection had failed.
+  /// The worker sent an error frame in its stream. Gives actions once per attempt. `leaving`: the frame says that the
+  /// worker shuts down, which counts as a failed connection.
   [[nodiscard]] LifeActions on_error_frame(std::string_view problem, bool leaving = false);
-  /// The answer under way is none of this API. If nothing of it was sent to the client, another worker is asked for.
+  /// The answer under way is not of this API. If nothing of it was sent to the client, another worker is asked for.
   [[nodiscard]] LifeActions on_garbage(std::string_view problem);
   /// The connection failed, or carried no valid answer, or the deadline passed. `sent`: the worker may have the whole
   /// request.
@@ -120,8 +120,8 @@ class RequestLife {
   /// The gateway is shutting down and waits no longer.
   [[nodiscard]] LifeActions on_shutdown(const Error& error);
 
-  /// How often, and first after which time, a call that could not be made for want of a socket is made again; each
-  /// further time is twice as long.
+  /// How often a call that could not be made for want of a socket is made again, and after how long the first time;
+  /// each further pause is twice as long.
   static constexpr std::uint32_t kExhaustedTries = 4;
   static constexpr Duration kExhaustedPause = std::chrono::milliseconds(50);
 
@@ -131,7 +131,7 @@ class RequestLife {
   [[nodiscard]] bool begun() const { return begun_; }
   /// Whether a part of the present attempt's answer was.
   [[nodiscard]] bool attempt_begun() const { return attempt_begun_; }
-  /// Whether the router should get what the worker reports: the attempt has not failed.
+  /// Whether the router should get what the worker reports, which is until the attempt fails.
   [[nodiscard]] bool counts() const { return phase_ == Phase::kWaiting || phase_ == Phase::kAnswering; }
   [[nodiscard]] bool is_over() const { return phase_ == Phase::kOver; }
 

@@ -13,8 +13,8 @@
 namespace kvist::dispatch {
 
 /// A worker that is stopped, or behind a network that swallows everything, keeps its connections and says nothing. How
-/// long a request may wait there is a matter of its forecast, but a forecast can be wrong, and a worker that computes a
-/// long prompt has to be left in peace. So the watch looks for signs of life of the worker: a token or an answer to any
+/// long a request may wait there follows from its forecast. But a forecast can be wrong, and a worker that computes a
+/// long prompt must keep its requests. So the watch looks for signs of life of the worker: a token or an answer to any
 /// request, or a good answer to a health check. A request's patience is kTimesForecast times its forecast time to first
 /// token, and at least `least`.
 ///   - After half of it without a sign of life, the worker's health is to be asked for.
@@ -43,11 +43,11 @@ class SilenceWatch {
   /// The worker showed a sign of life.
   void on_life(WorkerId id, TimePoint now) { workers_[id.value()] = {.alive = now}; }
 
-  /// The id is another worker's from here on.
+  /// The id belongs to another worker from here on.
   void forget(WorkerId worker) { workers_.at(worker.value()) = {}; }
 
-  /// What is to be done for a request that waits at the worker. To be called several times within `least`. A request
-  /// that is to leave and cannot is told so again after a quarter of its patience.
+  /// What is to be done for a request that waits at the worker. To be called several times within `least`. If a request
+  /// has to leave and cannot, kLeave is returned again after a quarter of its patience.
   [[nodiscard]] Verdict judge(Wait& wait, WorkerId id, TimePoint now) {
     Worker& worker = workers_.at(id.value());
     const TimePoint since = std::max(wait.began, worker.alive);

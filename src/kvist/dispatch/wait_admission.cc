@@ -45,10 +45,10 @@ double own_ms(const routing::Candidate& candidate) {
 /// those that wait will run one batch after the other.
 double slot_wait_ms(const routing::Candidate& candidate, double answer_tokens) {
   const double slots = candidate.limits.max_batch_size;
-  const double ahead = candidate.load.requests + 1 - slots;
-  if (slots == 0 || ahead <= slots) return candidate.forecast.slot_wait_ms;
+  const double before = candidate.load.requests + 1 - slots;
+  if (slots == 0 || before <= slots) return candidate.forecast.slot_wait_ms;
   const double between_endings_ms = answer_tokens * candidate.forecast.step_ms / slots;
-  return std::max(candidate.forecast.slot_wait_ms, (ahead - slots / 2) * between_endings_ms);
+  return std::max(candidate.forecast.slot_wait_ms, (before - slots / 2) * between_endings_ms);
 }
 
 std::string_view words_of(RefusalReason reason) {

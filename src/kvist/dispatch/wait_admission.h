@@ -21,12 +21,12 @@
 
 namespace kvist::dispatch {
 
-/// What a request's admission depends on beside its worker.
+/// What a request's admission depends on apart from its worker.
 struct AdmissionProfile {
   Tenant tenant = {};
   std::string key_class = {};     ///< of its API key, for the counters
   std::int32_t priority = 0;      ///< as in vLLM: the lower, the earlier
-  Duration first_token_within{};  ///< later its client has gone; 0: not known
+  Duration first_token_within{};  ///< after this time its client will have left; 0: unknown
   bool exempt = false;            ///< it computes nothing, and is never refused for its wait
 };
 
@@ -53,16 +53,15 @@ struct Refusal : Error {
 ///  - `max_wait` at a worker whose queue was short a moment ago, so that a burst is served;
 ///  - `standing_wait` once the queue has been longer than that for a while: such a queue does not pass by itself, and a
 ///    longer one only makes everybody's wait longer without anything more getting done. It ends when nothing had to be
-///    turned down for as long. (The rule of Facebook's "Fail at Scale", 2015, with forecasts in place of ages.)
+///    refused for as long. (The rule of Facebook's "Fail at Scale", 2015, with forecasts in place of ages.)
 ///  - less, by its priority: half for each step above 0; up to twice as much below. So classes are refused in order;
 ///  - less, if its key has used more than its share: the inverse of its excess, at least a quarter. So the others find
-///    a shorter queue than that key leaves. A key below half of its share may wait `max_wait` even in a standing queue.
-///    It is not what the queue consists of;
+///    a shorter queue than that key leaves. A key below half of its share may wait `max_wait` even in a standing queue,
+///    because the queue does not consist of its requests;
 ///  - never more than what its client says;
-///  - nothing, if it would leave too few slots free at a worker with a standing queue: one for each better priority
-///  that
-///    comes as well, and one if its key has used more than its share. Otherwise whoever asks most often would get every
-///    slot that becomes free.
+///  - not at all, if it would leave too few slots free at a worker with a standing queue: one for each better priority
+///    that comes as well, and one if its key has used more than its share. Otherwise whoever asks most often would get
+///    every slot that becomes free.
 /// An idle worker takes everything. Forecasts are corrected by what first tokens really took, and by how long the
 /// oldest request at the worker is overdue. While nothing was learned of the fleet, workers with free slots take
 /// everything. Threads: the router's. Memory: the keys of FairShare, and kMostClasses classes.
@@ -71,12 +70,12 @@ class WaitAdmission {
   static constexpr Duration kLongestRetryAfter = std::chrono::seconds(60);  ///< OpenAI's clients ignore longer ones
   static constexpr Duration kLeastStandingWait = std::chrono::milliseconds(50);
   static constexpr Duration kLeastInterval = std::chrono::seconds(1);
-  /// Of the mean time to first token without a wait: a standing queue's wait, where none is configured.
+  /// If no `standing_wait` is configured, it is this share of the mean time to first token without a wait.
   static constexpr double kStandingShare = 0.5;
   static constexpr double kLeastShareFactor = 0.25;
-  /// A slot in so many may be kept free, so that a worker with fewer keeps none.
+  /// At most one slot in this many is kept free; a smaller worker keeps none.
   static constexpr std::uint32_t kSlotsPerFreeOne = 8;
-  /// So long a priority is taken to come again.
+  /// A priority that was seen within this time is expected again.
   static constexpr Duration kPriorityMemory = std::chrono::seconds(10);
   /// Priorities are told apart from -kMostPriority to kMostPriority; those beyond count like the last.
   static constexpr std::int32_t kMostPriority = 6;
@@ -86,7 +85,7 @@ class WaitAdmission {
   /// Requires: the forecaster outlives this object.
   WaitAdmission(const spec::AdmissionSpec& spec, const routing::Forecaster& forecaster, std::size_t workers);
 
-  /// Asked for one request. Valid for one call of Router::route().
+  /// The question for one request. Valid for one call of Router::route().
   class Check final : public routing::AdmissionCheck {
    public:
     [[nodiscard]] bool admits(const routing::Candidate& candidate) override;
@@ -123,16 +122,16 @@ class WaitAdmission {
   /// A first token came. Milliseconds: what was forecast when the request went to its worker, and what it took.
   void on_first_token(double forecast_wait_ms, double forecast_ttft_ms, double ttft_ms);
 
-  /// The id is another worker's from here on.
+  /// The id belongs to another worker from here on.
   void forget(WorkerId worker) { queues_.at(worker.value()) = {}; }
 
-  /// By class of key, of which "" has the requests without one.
+  /// By class of key; "" stands for requests without a key.
   [[nodiscard]] const std::map<std::string, RefusalCounts>& refused() const { return refused_; }
-  /// What the latest request would have waited at its worker, and may wait without regard to itself.
+  /// How long the latest request would have waited at its worker, and the longest wait that any request may have there.
   [[nodiscard]] double wait_ms() const { return wait_ms_; }
   [[nodiscard]] double limit_ms() const { return limit_ms_; }
   [[nodiscard]] double standing_wait_ms() const;
-  /// Of forecast waits; short are those that a standing queue may have.
+  /// The correction of forecast waits; short waits are those up to `standing_wait`.
   [[nodiscard]] const WaitCorrection& correction() const { return correction_; }
   /// Workers with a standing queue.
   [[nodiscard]] std::size_t standing() const;

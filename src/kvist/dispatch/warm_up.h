@@ -34,7 +34,7 @@ class WarmUp {
     if (++worker.answers >= spec_.until_answers) worker = {};
     return true;
   }
-  /// The id is another worker's from here on.
+  /// The id belongs to another worker from here on.
   void forget(WorkerId worker) { workers_.at(worker.value()) = {}; }
 
   /// How many requests may wait for their first token at the worker; 0: any number.

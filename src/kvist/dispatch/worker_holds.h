@@ -21,8 +21,8 @@ enum class WorkerHold : std::uint8_t {
   return hold == WorkerHold::kCordoned ? "cordoned" : "removed";
 }
 
-/// It outlasts the worker's place: a file or DNS that drops the worker and lists it again does not undo what a person
-/// has decided; only a person does. Memory: of more than kMost names, the one that was decided on first is forgotten.
+/// A hold outlasts the worker's place: if a file or DNS drops the worker and lists it again, this does not undo what a
+/// person has decided; only a person does. Memory: beyond kMost names, the one that was decided on first is forgotten.
 /// Threads: one.
 class WorkerHolds {
  public:
@@ -33,7 +33,7 @@ class WorkerHolds {
     WorkerHold hold = WorkerHold::kCordoned;
   };
 
-  /// In place of what was decided before.
+  /// Sets the hold, in place of what was decided before.
   void set(std::string_view name, WorkerHold hold) {
     (void)release(name);
     if (entries_.size() >= kMost) entries_.erase(entries_.begin());

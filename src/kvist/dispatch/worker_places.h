@@ -15,12 +15,12 @@
 
 namespace kvist::dispatch {
 
-/// What a place of the fleet is in.
+/// The state of a place of the fleet.
 enum class PlaceState : std::uint8_t {
   kVacant,
   kServing,
   kCordoned,  ///< its worker gets no new requests, until it is uncordoned
-  kDraining,  ///< the same; it is removed when those it has are over, or at a deadline
+  kDraining,  ///< the same, and it is removed when its requests are over, or at a deadline
   kLeaving,   ///< its requests go elsewhere; when the last is gone, so is all that is known of the worker
 };
 /// "vacant", "serving", "cordoned", "draining", "leaving"
@@ -37,10 +37,10 @@ class WorkerPlaces {
     PlaceState state = PlaceState::kVacant;
     std::string name = {};       ///< of its worker, or of the last one
     TimePoint deadline{};        ///< of kDraining
-    bool being_cleared = false;  ///< kLeaving: nobody uses the worker any more, poll() has said so
+    bool being_cleared = false;  ///< kLeaving: poll() has said that nobody uses the worker any more
     TimePoint since{};           ///< of `state`
   };
-  /// Who had a place when: names in what was recorded are looked up by it.
+  /// Who had a place from when to when, to find the names of the workers in what was recorded.
   struct Tenancy {
     TimePoint from{};
     std::string name;
@@ -51,22 +51,23 @@ class WorkerPlaces {
   /// Gives the worker a place. Errors: kInvalidArgument if another one is called so, kResourceExhausted if no place is
   /// vacant.
   [[nodiscard]] Result<WorkerId> add(const std::string& name, TimePoint now);
-  // The next ones name a worker that has a place: kNotFound otherwise, kInvalidArgument if its state does not allow it.
+  // The next calls name a worker. Errors: kNotFound if it has no place, kInvalidArgument if its state does not allow
+  // the change.
   [[nodiscard]] Result<WorkerId> cordon(std::string_view name, TimePoint now);
-  /// Of a worker that is cordoned or draining.
+  /// The worker gets requests again. Errors: also kInvalidArgument if it is neither cordoned nor draining.
   [[nodiscard]] Result<WorkerId> uncordon(std::string_view name, TimePoint now);
-  /// `deadline`: when it is removed in any case.
+  /// No new requests; the worker is removed when its requests are over, and at `deadline` in any case.
   [[nodiscard]] Result<WorkerId> drain(std::string_view name, TimePoint deadline, TimePoint now);
-  /// Its requests are to leave it now, which is for the caller to see to.
+  /// The worker is leaving. Its caller has to make its requests leave it now.
   [[nodiscard]] Result<WorkerId> remove(std::string_view name, TimePoint now);
 
   struct Changes {
-    std::vector<WorkerId> leave;  ///< drained in vain: as if remove() had been called
+    std::vector<WorkerId> leave;  ///< the deadline of their drain has passed: as if remove() had been called
     std::vector<WorkerId> clear;  ///< nobody uses these any more: what is known of them is to be forgotten
   };
   /// To be called several times a second. `in_use`: whether a request is, or was last, at the worker.
   [[nodiscard]] Changes poll(const std::function<bool(WorkerId)>& in_use, TimePoint now);
-  /// Everything of the worker is forgotten. Requires: poll() had it in `clear`.
+  /// Everything that was known of the worker is forgotten. Requires: poll() had it in `clear`.
   void vacate(WorkerId worker, TimePoint now);
 
   [[nodiscard]] std::size_t size() const { return places_.size(); }
