@@ -8,9 +8,9 @@
 
 namespace kvist::gateway {
 
-/// The line, with its end. `ended_unix` is the instant of its end by the calendar, in seconds. As text it is a time and
-/// `name=value` pairs; a value with blanks, quotes or anything that is not printable is a JSON string, so that no
-/// client can forge a line or a field. What did not happen is left out.
+/// Returns the line with its line break. `ended_unix` is the instant at which the request ended, in Unix seconds. As
+/// text it is a time and `name=value` pairs; a value with blanks, quotes or anything that is not printable is a JSON
+/// string, so that no client can forge a line or a field. Fields of what did not happen are left out.
 [[nodiscard]] std::string access_line(const RequestReport& report, spec::LogFormat format, double ended_unix);
 
 /// "2026-11-23T22:08:59.123Z"

@@ -35,7 +35,7 @@ class AccessLog {
 
   /// Opens the file. Errors: it cannot be written.
   [[nodiscard]] static Result<std::unique_ptr<AccessLog>> open(const spec::AccessLogSpec& spec, spec::LogFormat format);
-  /// Writes what waits; into a pipe, what it takes within two seconds.
+  /// Writes what waits; into a pipe only what the pipe takes within two seconds.
   ~AccessLog();
   AccessLog(const AccessLog&) = delete;
   AccessLog& operator=(const AccessLog&) = delete;

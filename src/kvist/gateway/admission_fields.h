@@ -15,14 +15,14 @@ namespace kvist::gateway {
 inline constexpr std::string_view kTtftHeader = "X-SLO-TTFT-MS";
 /// How long the client waits for an answer, in seconds.
 inline constexpr std::string_view kTimeoutHeader = "X-Request-Timeout";
-/// The same, as OpenAI's client libraries send it by themselves. What is no number there is ignored.
+/// The same, as OpenAI's client libraries send it by themselves. A value that is not a number is ignored.
 inline constexpr std::string_view kStainlessTimeoutHeader = "X-Stainless-Timeout";
 /// A whole number, as the body's `priority`, which it replaces.
 inline constexpr std::string_view kPriorityHeader = "X-Request-Priority";
 
-/// Of the times the shortest counts. `priority` is the body's, and `account` the key's, which may be null: a key cannot
-/// go below the priority in its line. Requests that compute nothing (GET) are exempt. Errors: kInvalidArgument for a
-/// field that is not a number of its kind.
+/// Reads how long the request may wait. The shortest of the times counts. `priority` is the body's. `account` is the
+/// key's, or null: no request can go below the priority in its key's line. Requests that compute nothing (GET) are
+/// exempt. Errors: kInvalidArgument for a field that is not a number of its kind.
 [[nodiscard]] Result<dispatch::AdmissionProfile> read_admission_fields(const net::HttpRequest& request,
                                                                        std::int32_t priority,
                                                                        const KeyAccount* account);

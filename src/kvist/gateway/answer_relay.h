@@ -48,16 +48,16 @@ class AnswerRelay {
   explicit AnswerRelay(bool usage_wanted, std::string fingerprint = {})
       : usage_wanted_(usage_wanted), fingerprint_(std::move(fingerprint)) {}
 
-  /// Reads bytes and appends what is to be forwarded to `out`. Errors: an event exceeds the bound; every later call
-  /// fails too then.
+  /// Reads bytes and appends what is to be forwarded to `out`. Errors: an event exceeds the bound. Then every later
+  /// call fails too.
   [[nodiscard]] Result<void> feed(std::string_view bytes, std::string& out);
-  /// If `bytes` are one event that gives a token and nothing else of interest, as nearly all reads of a stream are:
-  /// what of them is to be forwarded, all except the note of a token. Then they were counted; otherwise the result is
-  /// empty, nothing was done, and they are to be fed.
+  /// Nearly every read of a stream is one event that gives a token and nothing else of interest. If `bytes` are, they
+  /// are counted, and the result is the part to be forwarded, which is all except the note of a token. Otherwise the
+  /// result is empty, nothing was done, and the caller has to feed() them.
   [[nodiscard]] std::string_view take_token(std::string_view bytes);
-  /// The stream is resumable: its groups of events are preceded by notes of their tokens, which are left out, and
-  /// written into `log` when the whole group was forwarded. An incomplete group is held back, and so is what follows an
-  /// error of the server. Requires: nothing was fed yet; `log` outlives this object.
+  /// The stream is resumable: notes of their tokens precede its groups of events. The notes are left out, and written
+  /// into `log` when the whole group was forwarded. An incomplete group is held back, and so is what follows an error
+  /// of the server. Requires: nothing was fed yet; `log` outlives this object.
   void expect_notes(TokenLog& log) { log_ = &log; }
   /// Whether the stream is complete and nothing of it is held back.
   [[nodiscard]] bool is_done() const { return state_.done && group_events_ == 0 && failed_.empty(); }

@@ -28,9 +28,9 @@ class Carrier {
   [[nodiscard]] virtual std::size_t fallbacks() const = 0;
   /// Sets a handler that is told, before the head of the answer, by which worker the request was served.
   virtual void on_served_by(std::function<void(std::string_view endpoint)> handler) = 0;
-  /// Names the workers to the proxy, the chosen one first. The answer comes as that of a call of
-  /// net::HttpClient::start() does. It is called again, with the worker alone that served the request, if that was not
-  /// the first; then the answer is given to the new call from its head on. Requires: `endpoints` is not empty.
+  /// Names the workers to the proxy, the chosen one first. The answer comes as that of net::HttpClient::start() does.
+  /// If another worker than the first served the request, carry() is called again with that one alone, and the answer
+  /// is given to the new call from its head on. Requires: `endpoints` is not empty.
   [[nodiscard]] virtual std::unique_ptr<net::HttpCall> carry(std::span<const std::string> endpoints,
                                                              std::shared_ptr<const net::HttpRequest> request,
                                                              Duration timeout, net::CallHandlers handlers) = 0;

@@ -22,7 +22,8 @@ struct DescriptorNeeds {
   return (needs.descriptors - std::min(needs.descriptors, others)) / 2;
 }
 
-/// The same for each loop, and an equal share of what is configured; a few in any case.
+/// The most connections of each loop: an equal share of most_clients() or of what is configured, whichever is less, and
+/// a few in any case.
 [[nodiscard]] constexpr std::uint32_t most_connections(const DescriptorNeeds& needs, std::uint32_t configured,
                                                        std::uint32_t loops) {
   constexpr std::uint64_t kLeast = 16;

@@ -22,7 +22,7 @@ namespace kvist::gateway {
 
 /// Translates requests of other APIs and gives them to their model's proxy; the answers are translated back. A request
 /// that cannot be translated is answered here. Long ones are translated beside the loop. Threads: the loop's, which is
-/// the door's.
+/// also the model door's.
 class DialectDoor {
  public:
   /// Requires: both outlive this object.
@@ -39,7 +39,7 @@ class DialectDoor {
     std::shared_ptr<net::HttpExchange> exchange;
     KeyLease lease;
   };
-  /// What takes about a millisecond.
+  /// Translating so much takes about a millisecond.
   static constexpr std::size_t kTranslatedOnLoopBytes = 32U << 10;
 
   void translate_beside(Asked asked);

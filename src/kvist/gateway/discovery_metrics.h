@@ -1,4 +1,4 @@
-// How current what clusters say of their workers is, as metrics.
+// Metrics of discovery: how current each cluster's list of workers is.
 #pragma once
 
 #include "kvist/gateway/kubernetes_groups.h"

@@ -18,17 +18,17 @@ namespace kvist::gateway {
 
 [[nodiscard]] net::DnsQuestion question_of(const spec::WorkerGroupSpec& group);
 
-/// Asks for each group's name again and again: after `interval`, or when the answer's TTL is over, if that is earlier,
-/// but not within the same second. Addresses that come are added to the fleet, those that are gone are drained. An
-/// answer without an address, or none at all, changes nothing: workers that are really gone are found by their health
-/// checks, and a name server's mistake is not to take the whole fleet away. Threads: the loop's.
+/// Asks for each group's name again and again: after `interval`, or when the answer's TTL is over if that is earlier,
+/// but at most once a second. Addresses that come are added to the fleet, those that are gone are drained. An answer
+/// without an address, or none at all, changes nothing: workers that are really gone are found by their health checks,
+/// and a name server's mistake is not to take the whole fleet away. Threads: the loop's.
 class DnsGroups {
  public:
-  /// Takes those of the groups that are of DNS. Requires: the loop and the changes outlive this object.
+  /// Takes the groups that name a DNS source. Requires: the loop and the changes outlive this object.
   DnsGroups(net::EventLoop& loop, const std::vector<spec::WorkerGroupSpec>& groups, FleetChanges& changes);
 
   void start();
-  /// Asks no more, and takes no answer. The destruction waits for a name server as long as is_asking().
+  /// Asks no more and ignores answers. The destructor waits for a name server as long as is_asking().
   void stop();
   [[nodiscard]] bool is_asking() const { return open_ > 0; }
 

@@ -13,8 +13,8 @@
 
 namespace kvist::gateway {
 
-/// Opens them, and reads them again when they change. A file that is not good then changes nothing. Threads: the
-/// loop's.
+/// Opens key and certificate files, and reads them again when they change. A file that is not good then changes
+/// nothing. Threads: the loop's.
 class ExposureFiles {
  public:
   /// Requires: all outlive this object.

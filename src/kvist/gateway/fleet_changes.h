@@ -23,9 +23,9 @@ enum class WorkerSource : std::uint8_t { kFile, kAdministration, kDns, kKubernet
 /// "file", "administration", "dns", "kubernetes"
 [[nodiscard]] std::string_view to_string(WorkerSource source);
 
-/// Carries out what dispatch::WorkerPlaces decides. A worker that is drained gets no new requests, and is removed when
-/// those it has are over, or at a deadline; one that is removed loses its requests to other workers at once, where they
-/// can go on. What an administrator has cordoned, drained or removed stays so when its source drops the worker and
+/// Carries out what dispatch::WorkerPlaces decides. A worker that is drained gets no new requests and is removed when
+/// its requests are over, or at a deadline. One that is removed loses its requests at once; they go on at other workers
+/// if they can. What an administrator has cordoned, drained or removed stays so when its source drops the worker and
 /// lists it again (dispatch::WorkerHolds). Threads: the loop's.
 class FleetChanges {
  public:
@@ -33,7 +33,7 @@ class FleetChanges {
   FleetChanges(net::EventLoop& loop, ModelParts& parts);
 
   using Done = std::function<void(const Result<void>&)>;
-  /// An administrator adds the worker. Calls `done` now, or when its files were read. Errors: those of
+  /// An administrator adds the worker. Calls `done` now, or when the worker's files were read. Errors: those of
   /// WorkerPlaces::add() and read_settings(); kInvalidArgument if a worker of the same URL has another key or other TLS
   /// settings, or if the name or the URL is that of another model's worker.
   void add(const spec::UpstreamSpec& worker, Done done);
@@ -42,17 +42,17 @@ class FleetChanges {
   void add_when_possible(const spec::UpstreamSpec& worker, WorkerSource source);
   // The next ones are an administrator's. Errors: those of WorkerPlaces.
   [[nodiscard]] Result<void> cordon(std::string_view name);
-  /// Takes back what an administrator has decided, of a worker that is no longer in the fleet too.
+  /// Takes back what an administrator has decided, even if the worker is no longer in the fleet.
   [[nodiscard]] Result<void> uncordon(std::string_view name);
   [[nodiscard]] Result<void> drain(std::string_view name, Duration timeout);
   [[nodiscard]] Result<void> remove(std::string_view name);
   /// Takes a worker back that waits to be added. Returns whether there was one.
   bool give_up(std::string_view name);
-  /// All workers are to leave; none that waits is added any more.
+  /// Drains all workers. Workers that wait for a place are not added any more.
   void drain_all(Duration timeout);
-  /// Carries out what a changed list of workers asks for. Those that are not there any more are not missed.
+  /// Carries out what a changed list of workers asks for. Ignores workers in it that are no longer in the fleet.
   void carry_out(const FleetPlan& plan, WorkerSource source);
-  /// The worker's limits are others from here on. Errors: kNotFound.
+  /// Changes the worker's limits. Errors: kNotFound.
   [[nodiscard]] Result<void> set_limits(std::string_view name, const spec::UpstreamLimits& limits);
 
   struct Waiting {
@@ -66,9 +66,10 @@ class FleetChanges {
   [[nodiscard]] const std::vector<Waiting>& waiting() const { return waiting_; }
   [[nodiscard]] WorkerSource source(WorkerId worker) const { return sources_.at(worker.value()); }
   [[nodiscard]] const dispatch::WorkerHolds& holds() const { return holds_; }
-  /// What was decided of the workers of the model's predecessor, for which nothing was decided here yet.
+  /// Takes over what an administrator had decided of the workers of the model's predecessor. Requires: nothing was
+  /// decided here yet.
   void take_over(dispatch::WorkerHolds holds) { holds_ = std::move(holds); }
-  /// Whether files of workers are being read, for whoever asked to add them.
+  /// Whether files of workers that are to be added are being read.
   [[nodiscard]] bool is_reading() const { return reader_.is_reading(); }
 
  private:
@@ -77,13 +78,13 @@ class FleetChanges {
   /// Gives the worker a place.
   [[nodiscard]] Result<void> bring_in(const spec::UpstreamSpec& worker, const net::ServerSettings& settings,
                                       WorkerSource source);
-  /// What follows from it comes with the next poll().
+  /// Begins to drain the worker; the next poll() carries out what follows.
   [[nodiscard]] Result<void> begin_drain(std::string_view name, Duration timeout);
   /// A draining worker goes on, unless an administrator has decided otherwise.
   [[nodiscard]] Result<void> take_back(std::string_view name);
-  /// Then tries again.
+  /// Reads the worker's files, then tries again to add it.
   void read_files(Waiting& waiting, const WorkerSettingsSource& source);
-  /// Remembers why it cannot be added, and logs it if that is new.
+  /// Remembers why the worker cannot be added, and logs the reason if it is new.
   static void note(Waiting& waiting, const std::string& problem);
   void poll();
   /// Returns whether the worker was added.

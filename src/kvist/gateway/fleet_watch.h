@@ -26,7 +26,7 @@ class FleetWatch {
   void wait();
 
   ModelParts* parts_;
-  /// As last logged.
+  /// The ejections of a worker as last logged.
   struct Ejections {
     std::uint64_t number = 0;
     dispatch::Ejection state = dispatch::Ejection::kIn;

@@ -14,11 +14,11 @@
 
 namespace kvist::gateway {
 
-/// What a gateway's settings have to be beyond what their reader checks. Takes the slash off the end of URLs.
+/// Checks what the reader of a gateway's settings does not check, and removes the slash at the end of URLs.
 [[nodiscard]] Result<void> check(spec::GatewaySpec& gateway);
 
-/// Follows the lists of workers and, if there is a list of models, that list. All else needs a restart, which is said
-/// each time, until there is one. Threads: the loop's.
+/// Follows the lists of workers and, if there is a list of models, that list. Every other change needs a restart; the
+/// log repeats that each time the file is read, until the restart. Threads: the loop's.
 class FollowedFile {
  public:
   /// `now`: what the file says now. Requires: the loop and the models outlive this object.
@@ -29,17 +29,17 @@ class FollowedFile {
 
   /// Reads the file and begins to carry out what is different. A file that is not good changes nothing.
   void read_again();
-  /// The gateway is to end: the file is not followed any more, and what is being loaded is not served.
+  /// The gateway is shutting down. The file is not followed any more, and a model that is being loaded is not served.
   void stop() { stopped_ = true; }
   /// Whether a model is being loaded.
   [[nodiscard]] bool is_loading() const { return loading_ > 0; }
 
  private:
   void carry_out(const spec::GatewaySpec& next);
-  /// The fleet of a model that stays. `before` becomes what was carried out of `next`.
+  /// Carries out the changes of a model that stays. Changes `before` to the part of `next` that was carried out.
   void carry_out(spec::ServedModelSpec& before, const spec::ServedModelSpec& next);
   void remove_models(const spec::GatewaySpec& next);
-  /// Now, or as soon as nothing is left of what is in its way.
+  /// Adds the model now, or once the model in its way is gone.
   void load_when_possible(const spec::ServedModelSpec& model);
   void load(spec::ServedModelSpec model);
   void on_loaded(const spec::ServedModelSpec& asked, Result<LoadedModel> loaded);

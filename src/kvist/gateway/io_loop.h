@@ -27,8 +27,8 @@ struct RoutingHome {
 /// One of several loops with a thread, a listening socket and connections of its own, and for each model a proxy and a
 /// channel to the model's routing. It handles chats, completions and requests that are passed on. All other requests
 /// (health, metrics, administration, lists of models) are forwarded to the routing thread, which answers them. Threads:
-/// created, started and destroyed by the routing thread, which reaches everything else through its functions; what they
-/// ask for is done in their order.
+/// the routing thread creates, starts and destroys it, and reaches everything else through its functions, whose work is
+/// done in the order of the calls.
 class IoLoop {
  public:
   struct Options {
@@ -81,7 +81,7 @@ class IoLoop {
   struct Parts;
 
   IoLoop(Options options, std::shared_ptr<RoutingHome> home, Front front);
-  /// Now, before the loop runs, otherwise on the loop.
+  /// Does `work` at once if the loop does not run yet, otherwise on the loop.
   void on_loop(std::function<void()> work);
   void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange);
   void handle_admitted(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease);

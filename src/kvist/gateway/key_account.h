@@ -12,10 +12,10 @@
 
 namespace kvist::gateway {
 
-/// Of requests and answers that nobody here reads: so many bytes are taken for a token.
+/// So many bytes of a request or answer that the gateway does not read count as a token.
 inline constexpr std::uint64_t kBytesPerToken = 4;
 
-/// 0: no bound.
+/// The limits of a key; 0 means no bound.
 struct KeyLimits {
   std::uint32_t requests_per_minute = 0;
   std::uint64_t tokens_per_minute = 0;
@@ -51,8 +51,8 @@ struct KeyCounters {
 };
 
 /// Decides whether a key may make another request. A request is charged an estimate of its tokens when it is admitted,
-/// and what it really took when it has ended. So a key is over its tokens by no more than what its requests in flight
-/// were underestimated by. No clock and no thread.
+/// and what it really took when it has ended. So a key exceeds its tokens by no more than its requests in flight were
+/// underestimated. Threads: one.
 class KeyUsage {
  public:
   KeyUsage(const KeyLimits& limits, TimePoint now) { set_limits(limits, now); }
@@ -73,8 +73,8 @@ class KeyUsage {
   KeyCounters counters_;
 };
 
-/// A key as all loops share it: its limits are exact, however many loops its requests come to, because each takes a
-/// lock for the moment that it asks. Threads: any.
+/// A key as all loops share it. Its limits are exact however many loops its requests come to, because each call takes a
+/// lock for a moment. Threads: any.
 class KeyAccount {
  public:
   KeyAccount(std::string name, std::string key_class, const KeyLimits& limits, TimePoint now,

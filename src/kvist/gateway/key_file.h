@@ -13,7 +13,7 @@ namespace kvist::gateway {
 
 /// One line: `name=alice sha256=4f2a... class=gold requests_per_minute=60 tokens_per_minute=100000 concurrency=4
 /// weight=2 priority=-1`.
-/// Only name and sha256 must be there. Empty lines and those that begin with # are skipped.
+/// Only name and sha256 are required. Empty lines and those that begin with # are skipped.
 struct KeyRecord {
   std::string name;
   net::Sha256 hash{};
@@ -24,8 +24,8 @@ struct KeyRecord {
   bool operator==(const KeyRecord&) const = default;
 };
 
-/// Errors name `file` and the line. Refused are names and hashes that occur twice, unknown words, lines above 1 KiB,
-/// and more than a million keys.
+/// Errors name `file` and the line. Names and hashes that occur twice, unknown words, lines above 1 KiB and more than a
+/// million keys are refused.
 [[nodiscard]] Result<std::vector<KeyRecord>> parse_key_file(std::string_view text, const std::string& file);
 /// Reads the file, at most 256 MiB.
 [[nodiscard]] Result<std::vector<KeyRecord>> load_key_file(const std::string& file);

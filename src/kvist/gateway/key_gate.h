@@ -15,8 +15,8 @@
 
 namespace kvist::gateway {
 
-/// A request's place within its key's limits. It ends with this object, which is then charged what used() said, or the
-/// estimate. Empty where no key is asked for. Threads: one at a time.
+/// A request's place within its key's limits. It ends with this object; then the key is charged what used() said, or
+/// the estimate. Empty if the gateway asks for no key. Threads: one at a time.
 class KeyLease {
  public:
   KeyLease() = default;
@@ -37,10 +37,10 @@ class KeyLease {
 
   /// What the request took: its prompt and its answer.
   void used(std::uint64_t tokens) { tokens_ = tokens; }
-  /// The same where only the answer was counted.
+  /// As used(), if only the answer was counted: the estimate stands for the prompt.
   void answered(std::uint64_t tokens) { tokens_ = estimated_ + tokens; }
-  /// The client left before the worker said what the request took: its prompt, as far as it was read (0: it was not),
-  /// and the tokens of the answer that came. The estimate may be far below the prompt.
+  /// The client left before the worker said what the request took. It is charged its prompt as read here (0: it was not
+  /// read) and the tokens of the answer that came. The estimate may be far below the prompt.
   void left(std::uint64_t prompt_tokens, std::uint64_t tokens) {
     tokens_ = (prompt_tokens > estimated_ ? prompt_tokens : estimated_) + tokens;
   }
@@ -79,8 +79,8 @@ class KeyGate {
     std::string refused_key = {};                   ///< the name of a key whose limits are reached
   };
   [[nodiscard]] Verdict admit(const net::HttpRequest& request, TimePoint now);
-  /// Judges a request by its head, before its body takes memory: 401, unless it has a good key or needs none. Its
-  /// limits are asked about by admit(), when all of it is there.
+  /// Judges a request by its head, before its body takes memory: 401, unless it has a good key or needs none. admit()
+  /// asks about the key's limits, when the whole request is there.
   [[nodiscard]] std::optional<net::HttpResponse> refuse_stranger(const net::HttpRequest& head, TimePoint now);
 
   /// Requests without a good key.

@@ -6,7 +6,7 @@
 
 namespace kvist::gateway {
 
-/// Writes what was asked of the keys that were used, by name; of a thousand at most, and of the others together.
+/// Writes the counts of the keys that were used: by name for at most a thousand of them, and summed for the others.
 void write_key_metrics(const KeyGate& gate, telemetry::MetricsPage& page);
 
 }  // namespace kvist::gateway

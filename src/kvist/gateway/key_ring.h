@@ -14,11 +14,11 @@
 
 namespace kvist::gateway {
 
-/// The keys of one reading of the file. Immutable. A look-up is by the SHA-256 of what the client sent: what it finds,
-/// and how long that takes, depends on the hash, from which nothing follows for the key. Threads: any.
+/// The keys of one reading of the file. Immutable. A look-up is by the SHA-256 of what the client sent. What it finds,
+/// and how long that takes, depends on the hash alone, which tells nothing about the key. Threads: any.
 class KeyTable {
  public:
-  /// A key that was in `before` too keeps its account, under its new limits, unless its name or class is another.
+  /// A key that was in `before` too keeps its account, under its new limits, unless its name or class has changed.
   KeyTable(const std::vector<KeyRecord>& records, const KeyTable* before, TimePoint now);
 
   [[nodiscard]] std::shared_ptr<KeyAccount> find(std::string_view key) const { return find(net::sha256(key)); }
@@ -32,8 +32,8 @@ class KeyTable {
     std::shared_ptr<KeyAccount> account;
   };
   std::size_t size_ = 0;
-  // By the hash's first bytes; without an account: free. A power of two, at most half full. The keys lie in it, because
-  // a look-up takes as long as it waits for memory.
+  // By the hash's first bytes; a place without an account is free. Their number is a power of two, and at most half are
+  // taken. The keys themselves lie here, so that a look-up waits for memory once.
   std::vector<Key> places_;
 };
 
@@ -45,8 +45,8 @@ class KeyRing {
 
   [[nodiscard]] std::shared_ptr<const KeyTable> table() const { return table_.load(); }
   [[nodiscard]] std::shared_ptr<KeyAccount> find(std::string_view key) const { return table()->find(key); }
-  /// Reads the file again. After an error the keys stay as they are. That there are none, where there were some, is an
-  /// error too: a file that is written anew is empty for a moment.
+  /// Reads the file again. After an error the keys stay as they are. A file without keys is an error too if there were
+  /// some, because a file that is being rewritten is empty for a moment.
   [[nodiscard]] Result<void> reload(TimePoint now);
   [[nodiscard]] const std::string& file() const { return file_; }
   [[nodiscard]] std::uint64_t loads() const { return loads_; }

@@ -17,7 +17,7 @@
 
 namespace kvist::gateway {
 
-/// What of the Service's endpoints are workers of the model. Requires: the group is one of Kubernetes.
+/// Which of the Service's endpoints are workers of the model. Requires: the group is one of Kubernetes.
 [[nodiscard]] kubernetes::WorkerSelection selection_of(const spec::WorkerGroupSpec& group, const std::string& model);
 /// These workers as the gateway reaches them.
 [[nodiscard]] std::vector<spec::UpstreamSpec> workers_of(const spec::WorkerGroupSpec& group,
@@ -28,7 +28,7 @@ namespace kvist::gateway {
 enum class DiscoveryState : std::uint8_t {
   kStarting,  ///< nothing is known yet
   kSynced,    ///< the fleet is what the cluster says
-  kStale,     ///< it is what the cluster said last
+  kStale,     ///< the fleet is what the cluster said last
 };
 inline constexpr DiscoveryState kDiscoveryStates[] = {DiscoveryState::kStarting, DiscoveryState::kSynced,
                                                       DiscoveryState::kStale};
@@ -52,7 +52,7 @@ struct DiscoveryReport {
 /// server is gone the fleet stays what it was. Every gateway follows by itself; none leads. Threads: the loop's.
 class KubernetesGroups {
  public:
-  /// Takes those of the groups that are of Kubernetes. Requires: the loop and the changes outlive this object.
+  /// Takes the groups that name a Kubernetes source. Requires: the loop and the changes outlive this object.
   KubernetesGroups(net::EventLoop& loop, const std::vector<spec::WorkerGroupSpec>& groups, const std::string& model,
                    FleetChanges& changes);
   ~KubernetesGroups();
@@ -60,7 +60,7 @@ class KubernetesGroups {
   KubernetesGroups& operator=(const KubernetesGroups&) = delete;
 
   void start();
-  /// Follows no more, and changes nothing any more.
+  /// Stops following; nothing changes afterwards.
   void stop();
   [[nodiscard]] std::vector<DiscoveryReport> reports() const;
 

@@ -48,8 +48,8 @@ struct KvFeedNews {
 
 /// Owns the subscription. The receiver's thread only puts frames into the inbox and wakes the loop; sequencing,
 /// decoding and the index live on the loop's thread, which does a piece at a time, so that feeds take turns. (Decoding
-/// follows sequencing, which may drop or reorder frames: decoding before would be work for nothing, and needs the order
-/// of resets anyway.) Events that cannot be used are counted, and logged at a bounded rate. Threads: the loop's.
+/// follows sequencing, because that may drop or reorder frames: decoding before would be wasted work, and needs the
+/// order of resets anyway.) Events that cannot be used are counted, and logged at a bounded rate. Threads: the loop's.
 class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
  public:
   /// What all feeds of a loop share; outlives them.
@@ -68,7 +68,7 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
   ~KvEventFeed();
 
   [[nodiscard]] KvFeedReport report() const;
-  /// The worker's process is a new one. As the next, it is seen to behind what has come before.
+  /// The worker's process is a new one. Handled, like on_published(), after the frames that came before.
   void on_worker_restarted();
   /// The worker says how many batches it has published.
   void on_published(std::uint64_t batches);
@@ -76,7 +76,7 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
  private:
   KvEventFeed(Shared& shared, WorkerId worker, const spec::UpstreamSpec& upstream, Tell tell);
 
-  /// What is called, on any thread, with all that comes.
+  /// The function that takes every frame, on any thread.
   [[nodiscard]] std::function<void(KvFrame)> push();
   [[nodiscard]] net::ZmqSubscriberHandlers handlers();
   void take_frames();
@@ -98,7 +98,7 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
   bool was_exact_ = false;
   kv::EventSequencer sequencer_;
   KvFeedCounters counters_;
-  std::uint64_t restarts_ = 0;  // of the sequencer's count, those that were seen to
+  std::uint64_t restarts_ = 0;  // those that were handled, of the sequencer's count
   bool connected_ = false;
   bool unread_since_reset_ = false;
   WarningGate undecodable_warning_;

@@ -11,8 +11,8 @@
 
 namespace kvist::gateway {
 
-/// What a subscription brings, and what the worker says of its stream elsewhere, in the order it came. The latter must
-/// not overtake frames: it would look as if they were missing.
+/// What a subscription brings, and what the worker says of its stream elsewhere, in the order in which they came. The
+/// latter must not overtake frames, or it would look as if these were missing.
 struct KvFrame {
   enum class Kind : std::uint8_t {
     kConnected,
@@ -30,8 +30,7 @@ struct KvFrame {
 };
 
 /// Some threads push, another takes, a piece at a time. Bounded in bytes: a message beyond the bound is dropped, which
-/// the sequencer then sees as a gap and has replayed. Threads: any, except that one
-/// takes.
+/// the sequencer then sees as a gap and has replayed. Threads: any may push; one takes.
 class KvEventInbox {
  public:
   static constexpr std::size_t kMaxBytes = 256U << 20;
@@ -40,8 +39,8 @@ class KvEventInbox {
 
   explicit KvEventInbox(std::size_t max_bytes = kMaxBytes) : max_bytes_(max_bytes) {}
 
-  /// Returns true if the taker has to be woken, because it is not about to come already. Requires: who gets true wakes
-  /// it, since no later push() says so again before take() has emptied the inbox.
+  /// Returns true if the taker has to be woken, because it is not about to come already. Requires: a caller that gets
+  /// true wakes it, because no later push() returns true before take() has emptied the inbox.
   [[nodiscard]] bool push(KvFrame frame) {
     const std::lock_guard lock(mutex_);
     const bool is_message = frame.kind == KvFrame::Kind::kLive || frame.kind == KvFrame::Kind::kReplayed ||
@@ -64,8 +63,8 @@ class KvEventInbox {
     std::vector<KvFrame> frames;
     bool more = false;  ///< the taker has to come again by itself
   };
-  /// The oldest frames, of so many bytes at most; one at least, where there is one. Ensures: frames come in the order
-  /// in which they were pushed.
+  /// The oldest frames, at most `most_bytes` of them, but at least one if there is one. Ensures: frames come in the
+  /// order in which they were pushed.
   [[nodiscard]] Piece take(std::size_t most_bytes) {
     const std::lock_guard lock(mutex_);
     Piece piece;

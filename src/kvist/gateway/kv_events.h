@@ -35,9 +35,9 @@ struct KvEventsReport {
   std::uint64_t index_evictions = 0;
 };
 
-/// Owns the feeds, and for them the router's EventIndex: nobody else writes it. With a thread of its own, routing looks
-/// up through a wait-free reader and learns what happened in batches (KvNewsBoard), so a storm of events takes no time
-/// of a decision's. Without, all is on routing's loop, and routing is told at once.
+/// Owns the feeds, and is the only writer of the router's EventIndex. If it has a thread of its own, routing looks
+/// prompts up through a wait-free reader and learns in batches what happened (KvNewsBoard), so a storm of events delays
+/// no decision. Otherwise everything is on routing's loop, and routing is told at once.
 ///
 /// Threads: routing's loop (`home`), unless a function says otherwise.
 class KvEvents {
@@ -52,14 +52,15 @@ class KvEvents {
 
   /// The handler is called whenever the result of exact() changes for a worker.
   void on_exact_changed(std::function<void(WorkerId)> handler) { on_exact_changed_ = std::move(handler); }
-  /// Subscribes to those workers, by WorkerId, that publish events. Once, before the next two.
+  /// Subscribes to those workers, by WorkerId, that publish events. Requires: it is called once, before add() and
+  /// forget().
   [[nodiscard]] Result<void> connect(const std::vector<spec::UpstreamSpec>& workers);
   /// A worker has taken a vacant place. If its events cannot be subscribed to, the log says why.
   void add(WorkerId worker, const spec::UpstreamSpec& upstream);
   /// Ends the worker's subscription and forgets its part of the index. Then calls `then`, now or later. Ensures:
   /// nothing of the worker is on its way any more. Requires: no prompt is under way there.
   void forget(WorkerId worker, std::function<void()> then);
-  /// The index holds exactly what the worker published, as far as routing was told.
+  /// Whether the index holds exactly what the worker published, as far as routing was told.
   [[nodiscard]] bool exact(WorkerId worker) const { return exact_[worker.value()]; }
   /// The worker's process is a new one.
   void on_worker_restarted(WorkerId worker);

@@ -12,9 +12,9 @@
 
 namespace kvist::gateway {
 
-/// Counts per bucket, in place: nothing is allocated. `kBounds` are ascending upper bounds in nanoseconds, inclusive. A
-/// value's bucket is found in constant time: its highest bit says where to begin, and within a power of two there are
-/// few bounds. Threads: one.
+/// Counts per bucket, in place, so that nothing is allocated. `kBounds` are ascending upper bounds in nanoseconds,
+/// inclusive. A value's bucket is found in constant time: its highest bit says where to begin, and within a power of
+/// two there are few bounds. Threads: one.
 template <const auto& kBounds>
 class TimeHistogram {
  public:

@@ -1,4 +1,4 @@
-// Who speaks in the gateway's log: the component of a line.
+// The component that writes a line of the gateway's log.
 #pragma once
 
 #include <string_view>

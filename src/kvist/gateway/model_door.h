@@ -22,13 +22,13 @@ inline constexpr std::string_view kModelHeader = "X-Gateway-Model-Name";
 /// for its answer. Threads: the loop's.
 class ModelDoor {
  public:
-  /// `reporter` is told of requests for no model; null: no one is.
+  /// `reporter` is told of requests for unknown models; null: no one is.
   explicit ModelDoor(RequestReporter* reporter) : reporter_(reporter) {}
 
   void set_names(std::shared_ptr<const ModelNames> names) { names_ = std::move(names); }
   /// Requires: the proxy stays until close().
   void open(ModelId model, Proxy& proxy);
-  /// From here on no request comes to its proxy.
+  /// From now on no request comes to the model's proxy.
   void close(ModelId model);
 
   /// See Proxy::handle() and Proxy::pass_on(). `lease` is of the client's key.

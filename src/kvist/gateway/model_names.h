@@ -30,12 +30,13 @@ class ModelNames {
   /// Of two models that have a name, the first one gets the requests.
   explicit ModelNames(std::vector<Model> models);
 
-  /// The model, if there is one only. It is not asked for by name: what its workers do not know, they say themselves.
+  /// The model, if there is only one. Then requests need not name it, and its workers refuse the names that they do not
+  /// know.
   [[nodiscard]] std::optional<ModelId> only() const;
   /// The model that is called so. Errors: kInvalidArgument if no name is given, kNotFound if no model has it; the
   /// message names the models that there are.
   [[nodiscard]] Result<ModelId> find(const std::optional<std::string>& name) const;
-  /// Whether it is a model's own name or an alias, and whose.
+  /// The model whose own name or alias this is; nothing if there is none.
   [[nodiscard]] std::optional<ModelId> owner(std::string_view name) const;
   [[nodiscard]] std::size_t size() const { return models_.size(); }
 

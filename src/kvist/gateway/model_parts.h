@@ -26,7 +26,7 @@ namespace kvist::gateway {
 /// One model's workers, routing and proxies. Later members use earlier ones. Threads: the loop's.
 struct ModelParts {
   /// `text` belongs to the model that `model_spec` names; null: the byte tokenizer.
-  /// `recording` writes the requests down; null: nothing is recorded. Requires: `gateway` outlives this object.
+  /// `recording` records the requests; null: nothing is recorded. Requires: `gateway` outlives this object.
   ModelParts(SharedParts& gateway, ModelId id, spec::ServedModelSpec model_spec,
              std::shared_ptr<const text::ModelText> text = nullptr, std::unique_ptr<RecordWriter> recording = nullptr);
   /// Requires: no loop has a proxy of this model any more, so that no call arrives.
@@ -34,14 +34,15 @@ struct ModelParts {
   ModelParts(const ModelParts&) = delete;
   ModelParts& operator=(const ModelParts&) = delete;
 
-  /// Makes what watches the worker of this place, of which upstreams and fleet know. WorkerMonitor::start() starts it.
+  /// Makes the monitor and the tokenizer check of the worker in this place. WorkerMonitor::start() starts them.
+  /// Requires: `upstreams` and `fleet` have the worker.
   void watch(WorkerId worker);
   /// Passes the worker's configured limits on to the fleet.
   void configure_limits(WorkerId worker);
-  /// A worker has taken a vacant place: makes it known to all parts and begins to watch it. Its name has the place
-  /// already (WorkerPlaces::add()).
+  /// A worker has taken a vacant place: makes it known to all parts and begins to watch it. Requires:
+  /// WorkerPlaces::add() gave its name the place.
   void bring_in(WorkerId place, const spec::UpstreamSpec& worker, const net::ServerSettings& settings);
-  /// The worker's requests are to leave it now. Nothing is asked of it from here on.
+  /// The worker's requests have to leave it now. It is not watched from here on.
   void turn_out(WorkerId worker);
   /// Forgets the worker everywhere and leaves its place vacant, now or later. Requires: turn_out() was called, and no
   /// request is at the worker.
@@ -69,7 +70,7 @@ struct ModelParts {
   void update_readings();
   /// Whether the place has a worker that has not been told to leave.
   [[nodiscard]] bool is_watched(WorkerId worker) const { return monitors[worker.value()] != nullptr; }
-  /// There is reason to doubt the worker's health. Of one that is not watched any more, nothing is asked.
+  /// There is reason to doubt the worker's health. Does nothing if the worker is not watched any more.
   void doubt(WorkerId worker);
   /// Passes on to the fleet which workers serve the model and which adapters of it, and to the proxies which adapters
   /// there are.
@@ -103,9 +104,10 @@ struct ModelParts {
   dispatch::Dispatcher dispatcher;
   PromptReader reader;
   LocalChannel channel;
-  Proxy proxy;                                              ///< this loop's
-  std::shared_ptr<RoutingThread> routing;                   ///< this thread, as the other threads see it
-  std::vector<std::unique_ptr<TokenizerCheck>> tokenizers;  ///< by WorkerId; null for who is not watched, as the next
+  Proxy proxy;                             ///< this loop's
+  std::shared_ptr<RoutingThread> routing;  ///< this thread, as the other threads see it
+  std::vector<std::unique_ptr<TokenizerCheck>>
+      tokenizers;  ///< by WorkerId, as the next; null for a worker that is not watched
   std::vector<std::unique_ptr<WorkerMonitor>> monitors;
   KvEvents events;  ///< has a thread of its own if the gateway has several
 };

@@ -17,9 +17,9 @@ struct PreparedRequest {
   bool usage_wanted = true;              ///< false: only the gateway has asked for it
 };
 
-/// Does what takes time in proportion to the body, so that for a large one it can be done beside the loop. The worker
-/// is asked for the usage of a stream, because the gateway needs the number of cached tokens, and gets the model's own
-/// name in place of an alias. Errors: those of PromptReader::read. Threads: any.
+/// Does the work that grows with the body, so that it can be done beside the loop for a large one. The worker is asked
+/// for the usage of a stream, because the gateway needs the number of cached tokens, and gets the model's own name in
+/// place of an alias. Errors: those of PromptReader::read. Threads: any.
 [[nodiscard]] Result<PreparedRequest> prepare(const PromptReader& reader, Api api, std::string_view body,
                                               const FleetReadings& fleet = {});
 

@@ -72,7 +72,7 @@ class PromptReader {
         text_(std::move(text)),
         cache_(cache_bytes) {}
 
-  /// Further names of the model. Before the first read().
+  /// Sets further names of the model. Requires: it is called before the first read().
   void set_aliases(std::vector<std::string> names) { aliases_ = std::move(names); }
   [[nodiscard]] bool has_aliases() const { return !aliases_.empty(); }
   [[nodiscard]] bool is_alias(std::string_view name) const {
@@ -97,7 +97,7 @@ class PromptReader {
   /// The texts of the model's first `most` special tokens, each followed by a space.
   [[nodiscard]] std::string special_texts(std::size_t most) const;
 
-  /// Whether prompts are tokenized by a model's own tokenizer, which takes long enough to need other threads.
+  /// Whether a model's own tokenizer tokenizes prompts, which takes long enough to need other threads.
   [[nodiscard]] bool is_slow() const { return text_ != nullptr; }
   [[nodiscard]] PrefixCacheCounters cache_counters() const { return cache_.counters(); }
   [[nodiscard]] const std::string& model() const { return model_; }

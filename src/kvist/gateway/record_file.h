@@ -11,9 +11,9 @@
 
 namespace kvist::gateway {
 
-/// Appends lines to FILE; where it would grow beyond its bound it becomes FILE.1, FILE.1 becomes FILE.2, and so on, and
-/// the oldest goes. A file holds whole lines whatever happens: what a full disk took half of is taken back. Threads:
-/// one.
+/// Appends lines to FILE. When FILE would grow beyond its bound it becomes FILE.1, FILE.1 becomes FILE.2 and so on, and
+/// the oldest is deleted. A file always holds whole lines: if a full disk took only a part of a line, that part is
+/// removed. Threads: one.
 class RecordFile {
  public:
   struct Counters {

@@ -1,4 +1,4 @@
-// Writes down what passes, beside the loops.
+// Records traffic, beside the loops.
 #pragma once
 
 #include <condition_variable>
@@ -19,10 +19,10 @@
 
 namespace kvist::gateway {
 
-/// A recording of traffic. add() takes a lock for as long as it takes to put a few words into a list; hashing,
-/// formatting and the disk belong to a thread of its own. Bounded: where that thread is behind, requests are dropped
-/// from the record and counted. A disk that is full costs the record lines, and a warning now and then, and no request
-/// anything. Threads: any. Ensures: destroying it writes what waits.
+/// A recording of traffic. add() holds a lock only while it puts a few words into a list; a thread of its own hashes,
+/// formats and writes. Bounded: if that thread is behind, requests are dropped from the record and counted. If the disk
+/// is full, lines are lost and a warning is logged now and then; requests are not affected. Threads: any. Ensures:
+/// destroying it writes what waits.
 class RecordWriter {
  public:
   struct Options {
@@ -38,7 +38,7 @@ class RecordWriter {
     RecordFile::Counters file;
   };
 
-  /// A file that is there already is rotated away: it is of another recording.
+  /// A file that is there already belongs to another recording and is rotated away.
   [[nodiscard]] static Result<std::unique_ptr<RecordWriter>> open(Options options);
   ~RecordWriter();
   RecordWriter(const RecordWriter&) = delete;
@@ -65,8 +65,8 @@ class RecordWriter {
   std::thread thread_;
 };
 
-/// What a gateway with these settings records under: a key and a name that are drawn from the system's randomness and
-/// die with the process. `now` and `unix_seconds` are the instant at which the recording begins, by core time and by
+/// The recording of a gateway with these settings: its key and its number are drawn from the system's randomness and
+/// end with the process. `now` and `unix_seconds` are the instant at which the recording begins, by core time and by
 /// the calendar.
 [[nodiscard]] Recording new_recording(const spec::ServedModelSpec& model, TimePoint now, double unix_seconds);
 

@@ -1,4 +1,4 @@
-// The gateway's file, read again: what of a change can be carried out while it runs.
+// The gateway's file, read again: which changes can be carried out while it runs.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ struct FleetPlan {
                                 const std::vector<spec::UpstreamSpec>& after);
 
 /// The keys of the gateway's mapping, other than the lists of workers and models, whose values differ: they need a
-/// restart. Of a model that is in both lists, such keys are "mode of NAME".
+/// restart. For a model that is in both lists such a key is written as "mode of NAME".
 [[nodiscard]] std::vector<std::string> settings_that_differ(const spec::GatewaySpec& before,
                                                             const spec::GatewaySpec& after);
 

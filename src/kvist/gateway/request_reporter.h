@@ -18,13 +18,13 @@ namespace kvist::gateway {
 /// Begins and takes the reports of requests. Threads: any; one object for all loops.
 class RequestReporter {
  public:
-  /// Null: the settings ask for neither. `seed` makes ids that no other process has. Errors: the access log cannot be
-  /// written.
+  /// Returns null if the settings ask for neither. `seed` makes ids that no other process has. Errors: the access log
+  /// cannot be written.
   [[nodiscard]] static Result<std::unique_ptr<RequestReporter>> open(const spec::GatewaySpec& gateway,
                                                                      std::uint64_t seed);
 
   /// The report of a request that arrives, with its trace: the client's, or a new one; none if it is not to be traced.
-  /// Null: nobody wants one.
+  /// Returns null if nobody wants one.
   [[nodiscard]] std::unique_ptr<RequestReport> begin(const net::HttpRequest& request, TimePoint now);
   /// An id for one more span of a traced request.
   [[nodiscard]] telemetry::SpanId new_span();

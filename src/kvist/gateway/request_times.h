@@ -38,7 +38,7 @@ class RequestTimesTable {
   static constexpr std::size_t kMostClasses = 32;
   static constexpr std::string_view kOtherClasses = "(others)";
 
-  /// Stays where it is as long as the table.
+  /// Returns a reference that is valid as long as the table.
   [[nodiscard]] RequestTimes& of(std::string_view key_class, WorkerId worker) {
     auto classes = classes_.find(key_class);
     if (classes == classes_.end()) {
@@ -49,7 +49,7 @@ class RequestTimesTable {
     return classes->second[worker];
   }
 
-  /// The id is another worker's from here on.
+  /// The id belongs to another worker from here on.
   void forget(WorkerId worker) {
     for (auto& [key_class, workers] : classes_)
       if (const auto found = workers.find(worker); found != workers.end()) found->second = {};

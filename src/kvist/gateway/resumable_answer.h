@@ -15,7 +15,7 @@ namespace kvist::gateway {
 
 /// Why a begun answer whose worker failed did not go on at another one.
 enum class MigrationRefusal : std::uint8_t {
-  kOff,             ///< the setting
+  kOff,             ///< the settings forbid it
   kEngine,          ///< the worker did not say which tokens it sent
   kSeveralChoices,  ///< an answer of several choices or prompts
   kToolCalls,       ///< an answer that may call tools

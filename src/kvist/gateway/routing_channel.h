@@ -42,7 +42,7 @@ class RoutingChannel {
   /// Whether the answer is read: Dispatcher::on_paused() and on_resumed().
   virtual void on_reading(dispatch::DispatchHandle request, bool reads) = 0;
   virtual void finish(dispatch::DispatchHandle request, dispatch::Outcome outcome) = 0;
-  /// A worker failed a request. Has its health checked.
+  /// A worker failed a request. The call has its health checked.
   virtual void doubt(WorkerId worker) = 0;
 };
 

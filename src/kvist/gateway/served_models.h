@@ -28,7 +28,7 @@ struct LoadedModel {
   std::shared_ptr<const text::ModelText> text = {};  ///< null: the byte tokenizer
   std::unique_ptr<RecordWriter> recorder = {};       ///< null: nothing is recorded
 };
-/// Takes its time: a tokenizer may be large. Threads: any.
+/// Reads the model's files, which takes its time, because a tokenizer may be large. Threads: any.
 [[nodiscard]] Result<LoadedModel> load_model(spec::ServedModelSpec spec);
 
 /// One model with all that acts on its fleet. Threads: the loop's.
@@ -47,7 +47,7 @@ struct ServedModel {
   KubernetesGroups services;
   bool leaves = false;   ///< clients do not reach it any more
   bool asked = false;    ///< the loops are being asked whether a request is left
-  bool closing = false;  ///< the loops are giving up its proxies: it is not reported of any more
+  bool closing = false;  ///< the loops are giving up its proxies; it is no longer reported
 };
 
 /// Owns the models. Threads: the loop's.
@@ -65,15 +65,15 @@ class ServedModels {
   /// Opens this loop's door, and those of the other loops, to all models, and begins to watch their workers.
   [[nodiscard]] Result<void> start();
 
-  /// Serves another model from here on. What an administrator has decided of the workers of a model of its name that
-  /// is gone holds for its own. Requires: has_to_wait() is false.
+  /// Serves another model from here on. If a model of its name was served before, what an administrator had decided of
+  /// that one's workers holds for this one's. Requires: has_to_wait() is false.
   void add(LoadedModel loaded);
   /// The model is not served any more from here on. Its requests have `timeout` to end; then it is gone. Errors:
   /// kNotFound.
   [[nodiscard]] Result<void> remove(std::string_view name, Duration timeout);
 
-  /// Whether a model that leaves has to be gone before this one is added: one of the same name, by which metrics and
-  /// administration tell them apart, or one that writes the same record.
+  /// Whether a model that leaves has to be gone before this one is added. It has to if it has the same name, because
+  /// metrics and administration tell models apart by their names, or if it writes the same record.
   [[nodiscard]] bool has_to_wait(const spec::ServedModelSpec& model) const;
   /// Has `handler` called whenever nothing is left of a model that was removed.
   void on_gone(std::function<void()> handler) { on_gone_ = std::move(handler); }
@@ -85,9 +85,9 @@ class ServedModels {
   /// The model that has a worker of this name, or had one of which an administrator has decided something; null if none
   /// has.
   [[nodiscard]] ServedModel* find_worker(std::string_view name) const;
-  /// The model without which nothing is served; null if there are several.
+  /// The only model; null if there are several.
   [[nodiscard]] ServedModel* only() const;
-  /// The error for a name that is none of theirs.
+  /// The error for a name that no model has.
   [[nodiscard]] Error unknown(std::string_view name) const;
   /// Whether a model has a worker that can take requests.
   [[nodiscard]] bool any_available() const;
@@ -109,14 +109,14 @@ class ServedModels {
   [[nodiscard]] ServedModel& emplace(LoadedModel loaded);
   /// Tells all loops which names there are.
   void publish_names();
-  /// Closes the models that leave and have nothing left; as long as there are such, again soon.
+  /// Closes the models that leave and have nothing left. As long as a model leaves, it is called again soon.
   void look_whether_left();
   void ask_whether_left(ServedModel& model);
   void close(ServedModel& model);
   void forget(ModelId id);
   [[nodiscard]] ServedModel* of(ModelId id) const;
 
-  /// What is left of models that are gone, the last one of each name; those that went last.
+  /// How many models that are gone are remembered: the last one of each name, and of these the latest.
   static constexpr std::size_t kMostGone = 64;
   struct Gone {
     std::string model;

@@ -1,4 +1,4 @@
-// By what a gateway is recognised.
+// The header field by which a gateway is recognised.
 #pragma once
 
 #include <string_view>

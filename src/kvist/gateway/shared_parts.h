@@ -28,11 +28,11 @@ struct SharedParts {
   SharedParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec, std::map<std::string, net::ServerSettings> servers,
               std::unique_ptr<RequestReporter> reporting);
 
-  /// Of this loop's client and the others', as they begin: they know the workers of the first models.
+  /// The options with which this loop's client and the others' begin: they know the workers of the first models.
   [[nodiscard]] static net::HttpClientOptions client_options(const spec::GatewaySpec& gateway,
                                                              std::map<std::string, net::ServerSettings> servers);
 
-  spec::GatewaySpec spec;  ///< what of it describes models may have changed since
+  spec::GatewaySpec spec;  ///< its list of models may be out of date
   const double started_unix_s;
   std::shared_ptr<RoutingHome> home;                         ///< this thread, as the other threads see it
   std::unique_ptr<KeyGate> keys;                             ///< null: clients need none; set before the first request

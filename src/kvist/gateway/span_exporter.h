@@ -36,7 +36,7 @@ class SpanExporter {
   };
 
   explicit SpanExporter(const spec::OtlpSpec& spec, std::string instance);
-  /// Tries for a moment to send what waits.
+  /// The destructor tries for a moment to send what waits.
   ~SpanExporter();
   SpanExporter(const SpanExporter&) = delete;
   SpanExporter& operator=(const SpanExporter&) = delete;

@@ -9,8 +9,8 @@ namespace kvist::gateway {
 
 /// Holds up to `most` units and gains `most` per minute, evenly. What is taken may leave a debt, which is how a price
 /// that is known only afterwards is paid. So over any time t at most `most` x (1 + t / 1 min) units are taken, plus
-/// the debt that the last one left. No clock: every call says what time it is. Requires: times do not run backwards by
-/// more than what is to be ignored. Threads: one.
+/// the debt that the last one left. No clock: every call says what time it is, and an earlier time than that of the
+/// last call adds nothing. Threads: one.
 class TokenBucket {
  public:
   TokenBucket(double most, TimePoint now) : most_(most), level_(most), at_(now) {}
@@ -20,13 +20,13 @@ class TokenBucket {
     fill(now);
     level_ = std::min(most_, level_ - units);
   }
-  /// How long it takes until there is `needed` in it, if nothing is taken. Requires: needed <= most.
+  /// How long it takes until the bucket holds `needed` units if none are taken. Requires: needed <= most.
   [[nodiscard]] Duration wait_for(double needed, TimePoint now) {
     fill(now);
     if (level_ >= needed) return Duration(0);
     return from_seconds((needed - level_) * kSeconds / most_);
   }
-  /// Another bound, of which the same share is left.
+  /// Changes the bound; the same share of it is left.
   void resize(double most, TimePoint now) {
     fill(now);
     level_ *= most / most_;

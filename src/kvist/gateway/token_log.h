@@ -27,12 +27,12 @@ class TokenLog {
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
     if (tokens_.size() > most_) give_up(Loss::kTooLong);
   }
-  /// Nothing of what was noted went to the client.
+  /// The client got nothing of what was noted.
   void clear() {
     tokens_.clear();
     loss_ = Loss::kNone;
   }
-  /// The stream has something that no note tells of.
+  /// The stream has tokens that no note gives.
   void on_unreadable() { give_up(Loss::kUnreadable); }
 
   [[nodiscard]] std::span<const TokenId> tokens() const { return tokens_; }

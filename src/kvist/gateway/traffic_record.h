@@ -1,4 +1,4 @@
-// What is written down of one request: nothing that says what it was about.
+// What is recorded of one request: nothing that shows what it was about.
 #pragma once
 
 #include <cstdint>

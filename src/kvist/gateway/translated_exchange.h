@@ -20,7 +20,7 @@ namespace kvist::gateway {
 /// client has left, so that the worker stops. Threads: the loop's.
 class TranslatedExchange final : public net::HttpExchange {
  public:
-  /// The most that is collected of an answer that is no stream.
+  /// The most bytes that are collected of an answer that is not a stream.
   static constexpr std::size_t kMaxWholeBytes = 64UL << 20;
 
   /// `answer` may be null if the proxy answers with an error.

@@ -10,7 +10,7 @@
 
 namespace kvist::gateway {
 
-/// What is known of a body that was not read. No JSON object: nothing.
+/// What is known of a body that was not read. Empty if the body is no JSON object.
 struct UnreadBody {
   std::string adapter = {};             ///< of the model, that it asks for; empty: none
   openai::AskedPriority priority = {};  ///< that it asks for
@@ -18,8 +18,8 @@ struct UnreadBody {
 
 /// Looks for the model and the priority in the body of a request to any endpoint, and replaces an alias by the model's
 /// name. Everything else in the body may be what only the worker understands. Errors: kInvalidArgument for JSON in
-/// another encoding than UTF-8, and of very many fields, in which a worker would find a priority that is not found
-/// here; it matters where a key (`has_key`) bounds the priority.
+/// another encoding than UTF-8 and, if the client's key bounds its priority (`has_key`), for a body with more fields
+/// than are searched, in which a worker could find a priority.
 [[nodiscard]] Result<UnreadBody> settle_unread(net::HttpRequest& request, const PromptReader& reader,
                                                const FleetReadings& readings, bool has_key);
 

@@ -39,13 +39,14 @@ struct WorkerReport {
 /// Reads a worker's /metrics page. Fields that it does not report keep their defaults.
 [[nodiscard]] Result<WorkerReport> read_worker_report(std::string_view page);
 
-/// Checks a worker every `interval`: GET /health, which decides the fleet's health state, then GET /metrics. The health
-/// of a worker that has answered a request since the last check is not asked for. GET /v1/models comes between the two
-/// every `model_interval`, while there is doubt, and after a restart; a worker that was not healthy is healthy again
-/// only when its models are known, because it may be another process with another model. While there is doubt (until
-/// the worker is healthy, after a failure, while it stalls), checks follow every `doubt_interval`, the first one at
-/// once. They do so too while requests queue at a worker whose number of batch slots is unknown, because a few reports
-/// are enough to infer it. There is one check at a time, so a slow worker is checked less often. Threads: the loop's.
+/// Checks a worker every `interval`: GET /health, which decides the fleet's health state, then GET /metrics. If the
+/// worker has answered a request since the last check, its health is not asked for. GET /v1/models comes between the
+/// two every `model_interval`, while there is doubt, and after a restart; a worker that was not healthy is healthy
+/// again only when its models are known, because it may be another process with another model. While there is doubt
+/// (until the worker is healthy, after a failure, while it stalls), checks follow every `doubt_interval`, the first one
+/// at once. The same pace holds while requests queue at a worker whose number of batch slots is unknown, because a few
+/// reports are enough to infer it. There is one check at a time, so a slow worker is checked less often. Threads: the
+/// loop's.
 class WorkerMonitor {
  public:
   struct Options {

@@ -19,7 +19,7 @@ namespace kvist::gateway {
 struct WorkerSettingsSource {
   std::string key_file = {};  ///< empty: KVIST_WORKER_API_KEY, if it is set
   bool uses_tls = false;
-  spec::ClientTlsSpec tls = {};  ///< if it does
+  spec::ClientTlsSpec tls = {};  ///< used only if `uses_tls`
 
   /// Whether something has to be read from the disk.
   [[nodiscard]] bool has_files() const { return uses_tls || !key_file.empty(); }
@@ -27,9 +27,9 @@ struct WorkerSettingsSource {
 };
 [[nodiscard]] WorkerSettingsSource settings_source(const spec::ServedModelSpec& model,
                                                    const spec::UpstreamSpec& worker);
-/// The files that are named in it. The system's authorities are not.
+/// The files that the source names; the system's authorities are not among them.
 [[nodiscard]] std::vector<std::string> files_of(const WorkerSettingsSource& source);
-/// Reads them.
+/// Reads the files of the source.
 [[nodiscard]] Result<net::ServerSettings> read_settings(const WorkerSettingsSource& source);
 
 }  // namespace kvist::gateway

@@ -16,7 +16,7 @@
 namespace kvist::gateway {
 
 /// A bundle of authorities takes milliseconds to read, and a disk may take seconds. So a thread of this object reads
-/// the files, and what workers have in common once, as long as the files that are named do not change. Threads: the
+/// the files. Files that several workers have in common are read once, as long as they do not change. Threads: the
 /// loop's; the other one is made for the first worker that has files.
 class WorkerSettingsReader {
  public:
@@ -28,10 +28,10 @@ class WorkerSettingsReader {
   WorkerSettingsReader(const WorkerSettingsReader&) = delete;
   WorkerSettingsReader& operator=(const WorkerSettingsReader&) = delete;
 
-  /// Calls `done` with the settings, or the error: at once if nothing has to be read, otherwise from the loop. Not
-  /// after the destruction.
+  /// Calls `done` with the settings or the error: at once if nothing has to be read, otherwise from the loop. It is not
+  /// called after the destruction.
   void read(const WorkerSettingsSource& source, Done done);
-  /// Whether somebody waits for settings. The destruction waits for the disk as long as that.
+  /// Whether somebody waits for settings. Until nobody does, the destructor waits for the disk.
   [[nodiscard]] bool is_reading() const { return reading_ > 0; }
 
  private:

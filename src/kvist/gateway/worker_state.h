@@ -1,4 +1,4 @@
-// One word for what is the matter with a worker.
+// One word for the state of a worker.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace kvist::gateway {
 
-/// Of several states that apply, the first one in this order is a worker's.
+/// If several states apply to a worker, it is the first of them in this order.
 inline constexpr std::array<std::string_view, 10> kWorkerStates = {
     "leaving", "draining", "cordoned", "other_model", "unhealthy", "stalled", "ejected", "trial", "suspect", "healthy"};
 [[nodiscard]] std::string_view worker_state(const ModelParts& parts, WorkerId worker);

@@ -16,20 +16,20 @@ struct FileStamp {
 
   bool operator==(const FileStamp&) const = default;
 };
-/// Of several files that are read together.
+/// The stamps of several files that are read together.
 using FileStamps = std::vector<FileStamp>;
 
 /// Decides when files are to be read again, from what their stamps were at one look after the other. Files are read
-/// only when two looks in a row find the same stamps: one that is rewritten in place is shorter at first, and would be
-/// read by half. A pure class. Threads: one.
+/// only when two looks in a row find the same stamps, because a file that is rewritten in place is incomplete at first.
+/// A pure class. Threads: one.
 class FileChanges {
  public:
   /// `loaded`: the stamps from before the files were read for the first time.
   explicit FileChanges(FileStamps loaded) : read_(loaded), seen_(std::move(loaded)) {}
 
-  /// They are to be read again even if they have not changed.
+  /// Asks for the files to be read again even if they have not changed.
   void ask() { asked_ = true; }
-  /// Whether to read them now, whose stamps are these. Then they count as read.
+  /// Whether to read the files now; `now` are their stamps. If so, they count as read.
   [[nodiscard]] bool look(FileStamps now) {
     const bool rests = now == seen_;
     seen_ = std::move(now);
