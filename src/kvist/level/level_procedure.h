@@ -17,7 +17,7 @@ namespace kvist::level {
 /// The current step. The driver carries it out and then calls on_done(), or on_overdue() if the step has a limit and
 /// takes longer than `until`.
 enum class LevelStep : std::uint8_t {
-  kProveIdle,      ///< Prove that nothing is in flight at the client, in the gateway and in any worker. An error after
+  kProveIdle,      ///< Prove that nothing is in flight at the client, in the gateway and in any worker; an error after
                    ///< `until`.
   kReadCounters,   ///< Read the workers' counters: the end of the previous level and the beginning of the next one.
   kStartLoad,      ///< Start the load: the first level begins.
@@ -51,8 +51,8 @@ struct LevelTimes {
 /// One load through one level, or through several in ascending order (spec::BetweenLevels::kContinue): prove that
 /// nothing is in flight, read the counters, start the load, warm up, take the snapshots. Between levels the load keeps
 /// running while the counters are read. After the last level drain the turns in flight, prove idleness again and read
-/// the counters again. A pure state machine, (event, now) -> action, driven by the live sweep's calls or the
-/// simulation's event queue. Threads: one.
+/// the counters again. A pure state machine, (event, now) -> action; the live sweep's calls or the simulation's event
+/// queue drive it. Threads: one.
 ///
 /// Each event returns one action. Invariant: whatever fails, the load has stopped at kEnd, unless even aborting it was
 /// overdue.
@@ -66,7 +66,7 @@ class LevelProcedure {
   [[nodiscard]] LevelAction on_done(TimePoint now);
   /// kDrain or kBreakOff was not done in time; `in_flight` turns remain.
   [[nodiscard]] LevelAction on_overdue(std::uint32_t in_flight, TimePoint now);
-  /// The last action failed, or the user interrupted: turns in flight are aborted, if there is a load.
+  /// The last action failed, or the user interrupted. If there is a load, its turns in flight are aborted.
   [[nodiscard]] LevelAction on_failed(TimePoint now);
 
   /// Levels that have begun; the last one is in progress until kEnd.

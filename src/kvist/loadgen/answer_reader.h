@@ -17,7 +17,7 @@ namespace kvist::loadgen {
 /// The longest reply that is read. It is far above any max_tokens, and keeps an endless answer from filling the memory.
 inline constexpr std::size_t kMaxReplyBytes = std::size_t{4} << 20;
 
-/// Feeds a TurnClock from a stream of chat completion chunks and collects the reply. Owned by one call; one thread.
+/// Feeds a TurnClock from a stream of chat completion chunks and collects the reply. Owned by one call. Threads: one.
 class AnswerReader {
  public:
   /// `clock` must outlive the reader.
@@ -31,7 +31,7 @@ class AnswerReader {
 
   /// Events of the stream so far.
   [[nodiscard]] std::uint64_t events() const { return events_; }
-  /// Whether what was fed ended with the end of an event.
+  /// Whether the bytes that were fed end with a complete event.
   [[nodiscard]] bool between_events() const { return parser_.rest().empty(); }
   /// Whether [DONE] was read. Everything after it is ignored.
   [[nodiscard]] bool done() const { return done_; }

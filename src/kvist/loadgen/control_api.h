@@ -28,7 +28,7 @@ struct StartCommand {
 /// Body of PATCH /load: {"concurrency":N,"max_start_rate":R} or {"rate":R,"max_in_flight":N}, each of them optional; an
 /// unknown key is an error.
 [[nodiscard]] Result<workload::LoadChange> parse_load_change(std::string_view body);
-/// {"drain":true|false}, or an empty body for true.
+/// Body of POST /stop: {"drain":true|false}, or an empty body for true.
 [[nodiscard]] Result<bool> parse_stop_command(std::string_view body);
 
 /// The service's functions that the interface calls.

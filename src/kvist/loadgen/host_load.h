@@ -8,18 +8,18 @@
 
 namespace kvist::loadgen {
 
-/// Of all processors since the start of the system, in ticks of its clock.
+/// The time of all processors since the start of the system, in ticks of its clock.
 struct CpuTicks {
   double all = 0;
-  double stolen = 0;  ///< that a hypervisor gave to others
+  double stolen = 0;  ///< the part that a hypervisor gave to others
 };
 
-/// From the text of /proc/thread-self/schedstat: how long the thread was ready to run and waited for a processor.
+/// How long the thread was ready to run and waited for a processor, from the text of /proc/thread-self/schedstat.
 [[nodiscard]] std::optional<Duration> parse_run_queue_time(std::string_view schedstat);
-/// From the text of /proc/stat.
+/// The ticks of all processors, from the text of /proc/stat.
 [[nodiscard]] std::optional<CpuTicks> parse_cpu_ticks(std::string_view stat);
 
-/// Both, from one instant on. What this system does not tell stays unknown. Threads: one, the one that is asked about.
+/// Both figures from one instant on. What this system does not tell stays unknown. Threads: the one whose load is read.
 class HostLoad {
  public:
   void start();

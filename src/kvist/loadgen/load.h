@@ -24,7 +24,8 @@ struct LoopHealth {
   std::optional<double> run_queue_seconds = {};  ///< its thread waited for a processor; nothing: not known here
 };
 
-/// The load of the client itself since the last start() or raise(). Of several loops the worst, stalls as sums.
+/// The load of the client itself since the last start() or raise(). With several loops the values are those of the
+/// worst one; stalls are sums.
 struct ClientLoad {
   double loop_delay_p99_ms = 0;
   double loop_delay_max_ms = 0;
@@ -37,8 +38,8 @@ struct ClientLoad {
   std::vector<LoopHealth> loops = {};              ///< each, if there are several
 };
 
-/// What a progress line says. Of several threads rates are sums, and percentiles means of the threads' (each drives a
-/// random part of the same load); the figures at the end are exact.
+/// What a progress line says. With several threads rates are sums and percentiles are means of the threads' percentiles
+/// (each drives a random part of the same load); the figures at the end are exact.
 struct Progress {
   std::uint64_t succeeded = 0;
   std::uint64_t failed = 0;
@@ -47,17 +48,17 @@ struct Progress {
   std::optional<double> itl_p50_ms, itl_p95_ms;
 };
 
-/// Threads: one, that of the loop on which callbacks come.
+/// A load that can be started and stopped. Threads: the loop's on which callbacks come.
 class Load {
  public:
   virtual ~Load() = default;
 
-  /// Of metrics and control API.
+  /// The port of metrics and control API.
   [[nodiscard]] virtual std::uint16_t port() const = 0;
-  /// Makes what a load with this seed needs and takes long to make (shared texts), so that start() begins at once. It
-  /// is kept until another seed is asked for.
+  /// Makes the shared texts of a load with this seed, which takes long, so that start() begins at once. They are kept
+  /// until another seed is asked for.
   [[nodiscard]] virtual Result<void> prepare(std::uint64_t seed) = 0;
-  /// Begins to drive `concurrency` conversations at once or, with open arrivals, so many starts per minute. Errors:
+  /// Begins to drive `concurrency` conversations at once or, with open arrivals, that many starts per minute. Errors:
   /// kInvalidArgument while running.
   [[nodiscard]] virtual Result<void> start(std::uint32_t concurrency, std::uint64_t seed) = 0;
   /// Starts no further turns. With `drain`, turns in flight may end; without, they are cancelled (kAbandoned). Calls
@@ -69,7 +70,7 @@ class Load {
   /// Whether the load has sent its last turn by itself, so that only answers are awaited; true when idle.
   [[nodiscard]] virtual bool is_exhausted() const = 0;
   [[nodiscard]] virtual std::uint32_t in_flight() const = 0;
-  /// Of the last `within`, which is at most the window.
+  /// The progress of the last `within`, which is at most the window.
   [[nodiscard]] virtual Progress progress(Duration within) const = 0;
   [[nodiscard]] virtual ClientLoad client_load() const = 0;
   /// Open arrivals of the last load that waited for a place, as of its stop.

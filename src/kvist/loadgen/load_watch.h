@@ -1,4 +1,4 @@
-// A load generator seen from another thread, which may come before it and stay after it.
+// A load generator as another thread sees it, which may exist before it and after it.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace kvist::loadgen {
 
-/// Work for whichever service is attached now. Threads: any.
+/// Passes work to the service that is attached now. Threads: any.
 class LoadWatch {
  public:
   using Work = std::function<void(Service& service)>;
@@ -21,13 +21,13 @@ class LoadWatch {
     loop_ = &loop;
     service_ = &service;
   }
-  /// What was posted before is still run, if the loop runs it before the service is gone.
+  /// Work that was posted before still runs if the loop comes to it before the service is gone.
   void detach() {
     const std::scoped_lock lock(mutex_);
     loop_ = nullptr;
     service_ = nullptr;
   }
-  /// Runs `work` on the service's loop. False: there is none, and it is not run.
+  /// Runs `work` on the service's loop. Returns false, without running it, if no service is attached.
   [[nodiscard]] bool post(Work work) {
     const std::scoped_lock lock(mutex_);
     if (loop_ == nullptr) return false;

@@ -9,8 +9,8 @@
 
 namespace kvist::loadgen {
 
-/// What must not be written anywhere: the key, and the values of the headers and their last words ("Bearer <key>"),
-/// the query of the path and the values in it (?key=<key>).
+/// The texts that must not be written anywhere: the key, the values of the headers and their last words ("Bearer
+/// <key>"), the query of the path and the values in it (?key=<key>).
 /// Values below six characters are left out, because they would be found in any text.
 [[nodiscard]] std::vector<std::string> secrets_of(const std::string& bearer_key, const net::Headers& headers,
                                                   std::string_view path = {});

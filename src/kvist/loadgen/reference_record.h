@@ -17,23 +17,24 @@ namespace kvist::loadgen {
 struct ReferenceStream {
   std::string request;          ///< its X-Request-Id
   TimePoint arrived;            ///< the request was read
-  Duration latest_by{};         ///< by so much the latest token was behind the server's own schedule
+  Duration latest_by{};         ///< how far the latest token was behind the server's own schedule
   std::vector<TimePoint> sent;  ///< when each token was written
 };
 
 /// The answer of GET /record: {"streams": [{"request", "arrived_ns", "latest_by_ns", "sent_ns": [...]}], "dropped"},
 /// `sent_ns` from `arrived_ns` on.
 [[nodiscard]] std::string reference_record_json(const std::vector<ReferenceStream>& streams, std::uint64_t dropped);
-/// Errors name what is wrong with the text, which is that of a server of another version then.
+/// Errors name what is wrong with the text; then it comes from a server of another version.
 [[nodiscard]] Result<std::vector<ReferenceStream>> parse_reference_record(std::string_view text);
 
-/// What a client measured beside what happened. In milliseconds, never negative.
+/// The differences between what a client measured and what happened, in milliseconds; never negative.
 struct DeliveryErrors {
-  std::vector<double> ttft_ms;  ///< from the first token's write to its read, and what the client's send is unsure by
-  std::vector<double> itl_ms;   ///< between the gap that was read and the one that was written, either way
+  std::vector<double>
+      ttft_ms;  ///< from the first token's write to its read, plus the uncertainty of the client's `sent`
+  std::vector<double> itl_ms;   ///< between the gap that was read and the one that was written
   std::uint64_t unmatched = 0;  ///< turns that are not in the record, or with another number of tokens
 };
-/// Of the successful turns sent from `from` to `to`. `prefix` is that of the run's X-Request-Id.
+/// The errors of the successful turns sent from `from` to `to`. `prefix` is that of the run's X-Request-Id.
 [[nodiscard]] DeliveryErrors delivery_errors(const std::vector<workload::TurnSample>& turns,
                                              const std::vector<ReferenceStream>& streams, std::string_view prefix,
                                              TimePoint from, TimePoint to);

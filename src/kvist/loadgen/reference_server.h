@@ -1,4 +1,4 @@
-// A server of known times: what a load generator measures of it can be held against what it did.
+// A server of known times, with which a load generator's measurements can be compared.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,13 @@ struct ReferenceServerOptions {
   Duration jitter{};                               ///< each token is up to so much later, below `gap`
 };
 
-/// Answers chats (POST /v1/chat/completions, streams only) by a clock of each stream's own: the first token so long
-/// after the request was read, each further one so long after the one before was due, max_tokens of them. With jitter
-/// each is later by an amount that follows from the number of its stream, and the next is not. A token is a write of
-/// its own, and its instant is taken right before. GET /record has them, of streams that ended; POST /record/reset
-/// empties it. Bounds: 100,000 tokens of an answer, 16 million in the record, further streams of which are dropped and
-/// counted. It computes nothing, so that a client beside it has the processors. Threads: the loop's.
+/// Answers chats (POST /v1/chat/completions, streams only) with max_tokens tokens on a schedule of each stream's own:
+/// the first token is due `first` after the request was read, each further one `gap` after the one before was due.
+/// Jitter delays a token by an amount that follows from the number of its stream, without delaying the next. Each token
+/// is a write of its own, and its instant is taken right before. GET /record has the instants of the streams that have
+/// ended; POST /record/reset empties the record. Bounds: 100,000 tokens of an answer and 16 million in the record;
+/// further streams are dropped from it and counted. The server computes nothing, so that a client beside it has the
+/// processors. Threads: the loop's.
 class ReferenceServer {
  public:
   [[nodiscard]] static Result<std::unique_ptr<ReferenceServer>> create(net::EventLoop& loop,

@@ -43,8 +43,8 @@ struct ServiceOptions {
   /// Counts the tokens of answers of a target that sends no usage; null: one per chunk.
   std::function<std::uint32_t(std::string_view)> count_tokens = {};
   workload::Shard shard = {};                      ///< the part of the load that this one drives
-  std::vector<std::string> source_addresses = {};  ///< from which to connect, in turn; empty: the system chooses
-  std::optional<std::uint64_t> max_turns = {};     ///< the load ends after so many
+  std::vector<std::string> source_addresses = {};  ///< addresses to connect from, in turn; empty: the system chooses
+  std::optional<std::uint64_t> max_turns = {};     ///< the load ends after that many
   bool listens = true;  ///< false: somebody else has the listener, and calls Service::handle()
   std::shared_ptr<workload::LoadFeed> feed = {};  ///< is told what happens; null: nobody watches
 };
@@ -53,7 +53,7 @@ struct ServiceOptions {
 struct LoadView {
   std::string_view state;                         ///< "idle", "running", "draining"
   bool open = false;                              ///< arrivals do not wait for answers
-  std::optional<std::uint32_t> concurrency = {};  ///< nothing: idle, or nothing that depends on such a number
+  std::optional<std::uint32_t> concurrency = {};  ///< nothing: idle, or the load does not depend on it
   std::optional<double> rate_per_s = {};  ///< of starts, of a closed loop at most; nothing: no limit, or a trace
   std::uint64_t seed = 0;
   std::optional<TimePoint> started = {};  ///< nothing when idle
@@ -61,7 +61,7 @@ struct LoadView {
   workload::RecorderTotals totals = {};
 };
 
-/// Changes that one load may see.
+/// The most changes of one load.
 inline constexpr std::size_t kMostChanges = 10'000;
 
 /// Threads: the loop's. Control API: GET /status, POST /start {"concurrency":N,"seed":S}, PATCH /load
@@ -71,14 +71,14 @@ class Service : public Load {
  public:
   [[nodiscard]] static Result<std::unique_ptr<Service>> create(net::EventLoop& loop, ServiceOptions options);
 
-  /// The same with what was made for another part of the load; `texts` are of that seed.
+  /// As prepare(), with the texts that another part of the load has made. Requires: `texts` are of that seed.
   virtual void use_texts(std::uint64_t seed, std::shared_ptr<const workload::Mix> texts) = 0;
   /// Like start(), with a schedule that begins at `at`, which may be in the future.
   [[nodiscard]] virtual Result<void> start_at(std::uint32_t concurrency, std::uint64_t seed, TimePoint at) = 0;
   /// A request to the control API.
   virtual void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) = 0;
   [[nodiscard]] virtual LoadView view() const = 0;
-  /// Who watches; null: nobody.
+  /// The feed of whoever watches; null: nobody does.
   [[nodiscard]] virtual const std::shared_ptr<workload::LoadFeed>& feed() const = 0;
   /// Raises the number of conversations at once. client_load() counts from now. Errors: kInvalidArgument while not
   /// running, or for a smaller number; kUnsupported if the load does not depend on such a number.

@@ -18,7 +18,7 @@ struct Status {
   std::string_view state;  ///< "idle", "running", "draining"
   std::string target;
   std::string model;
-  std::uint32_t concurrency = 0;  ///< 0 when idle, as is the seed
+  std::uint32_t concurrency = 0;  ///< 0 when idle, like the seed
   std::uint64_t seed = 0;
   double target_rps = 0;
   std::uint64_t dropped_start_slots = 0;

@@ -45,7 +45,7 @@ struct Target {
   std::uint64_t run_seed = 0;  ///< of X-Session-ID: workload::session_name()
   std::optional<workload::PromptIds> prompt_ids =
       {};  ///< prompts are sent as token ids, to an endpoint that takes them
-  /// Counts the tokens of an answer whose server does not say; null: one per chunk.
+  /// Counts the tokens of an answer whose server does not report them; null: one per chunk.
   std::function<std::uint32_t(std::string_view)> count_tokens = {};
   std::vector<std::string> secrets = {};  ///< left out of what a failed turn says (redaction.h)
 };
