@@ -1,4 +1,4 @@
-// What a measurement of an arm has for itself.
+// What differs between the measurements of the arms.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 namespace kvist::sweep {
 
 /// The texts of a measurement. With spec::CacheProof::kNonce the opening follows from the arm, the level, the
-/// repetition and `salt`, so that it is that of this measurement alone.
+/// repetition and `salt`, so that no other measurement has it.
 [[nodiscard]] workload::ArmTexts arm_texts(const spec::SweepSpec& sweep, const PlannedLevel& level, std::uint64_t salt);
 
-/// The seed of the gateway's random choices: of arms that are listed by name one for each, so that two arms of one mode
-/// are two samples of it. `level_seed`: of the measurement, where requests have the same ids in each.
+/// The seed of the gateway's random choices. Each arm that is listed by name has one of its own, so that two arms of
+/// one mode are two samples of it. `level_seed` is that of the measurement, if requests have the same ids in each.
 [[nodiscard]] std::uint64_t gateway_seed(const spec::SweepSpec& sweep, const spec::Arm& arm, std::uint64_t level_seed);
 
 }  // namespace kvist::sweep

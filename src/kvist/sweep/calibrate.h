@@ -19,7 +19,7 @@ struct CalibrateOptions {
       std::chrono::seconds(2);  ///< of each step, after a ramp of the length of one answer; at least that
   std::uint32_t most_streams = 10'000;
   double error_limit_ms = 1;
-  /// Is told of each step, once it is measured.
+  /// Called with each step when it was measured.
   std::function<void(const loadgen::CalibrationStep& step)> on_step = {};
   std::stop_token stop = {};
 };
@@ -27,8 +27,9 @@ struct CalibrateOptions {
 /// Refuses answers that would take too long. The error says how long, and what would be right.
 [[nodiscard]] Result<void> check_calibrate_options(const CalibrateOptions& options);
 
-/// Blocks, for some seconds per step. A step whose error is too large is measured twice, because a machine that others
-/// use disturbs one now and then, and the better one counts. Errors: the server does not start or ends; kCancelled.
+/// Measures what this machine can drive. Blocks for some seconds per step. A step whose error is too large is measured
+/// twice, and the better result counts, because other users of the machine disturb a step now and then. Errors: the
+/// server does not start or ends; kCancelled.
 [[nodiscard]] Result<loadgen::Calibration> calibrate(const CalibrateOptions& options);
 
 }  // namespace kvist::sweep

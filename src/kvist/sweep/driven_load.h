@@ -9,8 +9,8 @@
 
 namespace kvist::sweep {
 
-/// Events (content chunks) that were read and turns that ended from `from` to `to`, per second; nothing if that is no
-/// time. The number of streams is not known from samples.
+/// Events (content chunks) that were read and turns that ended from `from` to `to`, per second; nothing if no time lies
+/// between. Samples do not tell the number of streams.
 [[nodiscard]] loadgen::DrivenLoad driven_load(const std::vector<workload::TurnSample>& turns, TimePoint from,
                                               TimePoint to);
 

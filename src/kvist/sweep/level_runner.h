@@ -28,7 +28,7 @@ using Progress = std::function<void(std::string_view line)>;
 using KeepLevel = std::function<Result<void>(results::LevelRecord& record)>;
 
 /// The published method on a live deployment: carries out what level::LevelProcedure asks for, call by call. Blocks.
-/// Requires: its parts outlive it. Threads: one.
+/// Requires: the references outlive this object. Threads: one.
 class LevelRunner {
  public:
   LevelRunner(deploy::Deployer& deployer, LoadGenerator& load, const spec::MethodSpec& method, Progress progress,

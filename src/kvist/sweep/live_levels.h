@@ -30,9 +30,9 @@ struct LiveOptions {
   SweepObserver* observer = nullptr;  ///< outlives it; null: nobody watches
 };
 
-/// Has a deployment ready for the arm that is measured, as spec::CacheProof says: a new one for each stretch, or one
-/// for all, whose caches are emptied before each load, or whose conversations never begin as any did before. Blocks.
-/// Deployments are killed when the thread that uses it ends. Threads: one.
+/// Keeps a deployment ready for the arm that is measured, as spec::CacheProof says: a new one for each of the plan's
+/// PlannedModes, or one for all of them, whose caches are emptied before each load or whose conversations never begin
+/// as any did before. Blocks. Deployments are killed when the thread that uses it ends. Threads: one.
 class LiveLevels {
  public:
   LiveLevels(spec::SweepSpec sweep, LiveOptions options);
@@ -47,7 +47,7 @@ class LiveLevels {
   [[nodiscard]] Result<void> begin(const spec::Arm& arm, const std::string& logs);
   /// One load through `levels` of the arm that was begun.
   [[nodiscard]] Result<void> run(std::span<const PlannedLevel> levels, const KeepLevel& keep);
-  /// The arm's stretch is over.
+  /// The arm's measurements in succession are over.
   void end();
   /// Ends what runs.
   void stop();

@@ -13,11 +13,11 @@
 
 namespace kvist::sweep {
 
-/// Owns the loop, its thread and the service on it. Each method posts to the loop and waits for the answer, at most
-/// half a minute, because a loop that is that late has failed. Threads: one other thread.
+/// Owns the loop, its thread and the service on it. Each method posts to the loop and waits for the answer for at most
+/// half a minute, because a loop that is that late has failed. Threads: one, which is not the loop's.
 class LoadGenerator {
  public:
-  /// `watch`: who looks at the load; null: nobody.
+  /// `watch` is attached to the service; null: nobody looks at the load.
   [[nodiscard]] static Result<std::unique_ptr<LoadGenerator>> create(
       loadgen::ServiceOptions options, std::shared_ptr<loadgen::LoadWatch> watch = nullptr);
   /// Breaks off turns in flight.

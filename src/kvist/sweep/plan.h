@@ -23,7 +23,7 @@ struct PlannedLevel {
 };
 
 /// Levels of one arm that are measured in succession: all of them ascending, then all of them again for the next
-/// repetition, so that slow drifts affect all levels alike. If arms alternate, one load alone.
+/// repetition, so that slow drifts affect all levels alike. If arms alternate, it is one load.
 struct PlannedMode {
   spec::Arm mode = spec::RoutingMode::kRoundRobin;
   std::vector<PlannedLevel> levels;

@@ -24,8 +24,9 @@ class RunProgress {
  public:
   explicit RunProgress(const spec::SweepSpec& sweep);
 
-  /// Takes over the finished levels of an interrupted run. Of a load that goes on through several levels and was not
-  /// finished, they are removed: it begins again with the lowest one. Errors: levels that are not those of the plan.
+  /// Takes over the finished levels of an interrupted run. If a load that continues through several levels was not
+  /// finished, its levels are removed, and it begins again with the lowest one. Errors: levels that are not those of
+  /// the plan.
   [[nodiscard]] Result<void> take_over(results::Store& store, std::int64_t run, const std::vector<PlannedMode>& plan);
 
   /// A level was measured. Its turns are needed if there is a rule.
@@ -45,12 +46,13 @@ class RunProgress {
   std::optional<analysis::StopWatch> watch_;
 };
 
-/// Opens the database of an interrupted sweep in `directory` and finds its last run, which `simulated` has to be.
+/// The database of an interrupted sweep, opened, and its last run.
 struct ResumedRun {
   std::unique_ptr<results::Store> store;
   std::int64_t run = 0;
   results::RunRecord head;
 };
+/// Opens the sweep in `directory`. Errors: also if its last run is not `simulated` as asked.
 [[nodiscard]] Result<ResumedRun> open_interrupted(const std::string& directory, bool simulated,
                                                   results::Durability durability);
 /// The specification with which the sweep in `directory` began.

@@ -17,7 +17,7 @@ struct SimulatedSweepOptions {
   unsigned threads = 0;          ///< levels at once; 0: one per core
   Progress progress;
   std::stop_token stop;     ///< ends the sweep cleanly; finished levels are kept and reported
-  std::string resume = {};  ///< folder of a sweep that was interrupted, which is gone on with; empty: a new one
+  std::string resume = {};  ///< folder of an interrupted sweep to be continued; empty: a new sweep
 };
 
 /// The amount and cost of a simulation.

@@ -12,19 +12,19 @@
 
 namespace kvist::sweep {
 
-/// Is told what happens, in its order. Threads: the one that runs the sweep; a call must not block.
+/// Is told what happens, in order. Requires: no call blocks. Threads: the one that runs the sweep.
 class SweepObserver {
  public:
   virtual ~SweepObserver() = default;
 
-  /// What every load of the sweep is given; null: nobody looks at the load itself.
+  /// The watch that every load of the sweep is attached to; null: nobody looks at the load itself.
   [[nodiscard]] virtual std::shared_ptr<loadgen::LoadWatch> watch() = 0;
   [[nodiscard]] virtual std::shared_ptr<workload::LoadFeed> feed() = 0;
 
   /// A mode's deployment is ready.
   virtual void on_deployment(const deploy::Addresses& addresses) = 0;
   virtual void on_level_begun(const PlannedLevel& level) = 0;
-  /// Its last snapshot is taken; its turns may still run.
+  /// The level's last snapshot is taken; its turns may still run.
   virtual void on_level_measured() = 0;
   virtual void on_level_stored(const results::LevelRecord& record) = 0;
 };

@@ -28,13 +28,13 @@ struct SweepOptions {
   Progress progress;
   std::stop_token stop;  ///< ends the sweep cleanly; finished levels are kept and reported
   std::optional<loadgen::Calibration> calibration = {};  ///< levels beyond it get a remark
-  std::string resume = {};  ///< folder of a sweep that was interrupted, which is gone on with; empty: a new one
+  std::string resume = {};            ///< folder of an interrupted sweep to be continued; empty: a new sweep
   SweepObserver* observer = nullptr;  ///< outlives the sweep; null: nobody watches
 };
 
-/// Runs the plan once: what it has of the plan already, if it goes on with an interrupted sweep, is not measured again.
-/// Arms have deployments as spec::CacheProof says, and each level is stored as soon as it is measured. Blocks.
-/// Deployments are killed when the thread that calls run() ends.
+/// Runs the plan once. If it continues an interrupted sweep, levels that are finished are not measured again. Arms have
+/// deployments as spec::CacheProof says, and each level is stored as soon as it is measured. Blocks. Deployments are
+/// killed when the thread that calls run() ends.
 class SweepRunner {
  public:
   SweepRunner(spec::SweepSpec sweep, SweepOptions options);
@@ -50,7 +50,7 @@ class SweepRunner {
   [[nodiscard]] Result<void> run_stretch(const PlannedMode& stretch, std::size_t position);
   [[nodiscard]] Result<void> run_load(std::span<const PlannedLevel> levels, std::size_t position);
   [[nodiscard]] Result<void> keep(results::LevelRecord& record, std::size_t position);
-  /// A remark, if the level is beyond what the client was calibrated for.
+  /// Adds a remark if the level is beyond what the client was calibrated for.
   void hold_against_calibration(results::LevelRecord& record) const;
   [[nodiscard]] Result<void> report();
 
