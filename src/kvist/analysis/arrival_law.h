@@ -39,15 +39,16 @@ struct ArrivalTest {
   workload::HeldBack held_back = {};      ///< arrivals that waited for a place
 
   /// Whether the law is refused: at 1 %, and with a distance above kAcceptedDistance. With enough arrivals any law is
-  /// refused at 1 %, because no client sends without delay; a small distance is no other law.
+  /// refused at 1 %, because no client sends without delay, so a small distance does not count.
   [[nodiscard]] bool law_refused() const;
-  /// Of the arrivals that were due, those that were sent neither late for lack of a place, nor by more than a second.
+  /// The share of the arrivals that were due which were sent in time: without waiting for a place, and at most a second
+  /// late.
   [[nodiscard]] double share_in_time() const;
   /// Whether the arrivals were as ordered: the law is not refused, and at least 98 % of those due were sent in time.
   [[nodiscard]] bool as_ordered() const;
 };
 
-/// The distance of Kolmogorov and Smirnov that is accepted whatever its probability.
+/// The Kolmogorov-Smirnov distance that is accepted whatever its probability.
 inline constexpr double kAcceptedDistance = 0.05;
 
 /// `ordered_per_s` is the rate that was ordered, without the profile. Arrivals that were refused are known from the

@@ -20,24 +20,24 @@ struct Extent {
 /// One request, as a prefix cache sees it.
 struct OracleRequest {
   TimePoint sent;
-  TimePoint answered;          ///< its first token: nothing that was sent later can have helped it; never: its end
-  std::size_t worker = 0;      ///< that had it
+  TimePoint answered;      ///< its first token, or its end without one: nothing that was sent later can have helped it
+  std::size_t worker = 0;  ///< that had it
   std::vector<Extent> prompt;  ///< from its beginning, without the block of its last token, which is computed always
   std::vector<Extent> leaves;  ///< what it leaves beyond these: the rest of the prompt, and its answer
 };
 
-/// Per request, in the order of their sending, the most blocks that a cache without end, common to all workers, could
-/// have had of its prompt: those of everything that was sent before.
+/// For each request, in the order of their sending, the most blocks of its prompt that an endless cache of all workers
+/// together could have had: those of everything that was sent before.
 [[nodiscard]] std::vector<std::uint64_t> endless_reuse(std::span<const OracleRequest> requests);
 
-/// Per request the most blocks that could have been found in a cache that was empty at first: of each the blocks that
-/// others left which were sent before its answer began. Unlike the above this bounds each request, whatever overtook
-/// whatever, not their sum: of two that were sent at once each may have found the other's.
+/// For each request the most blocks that it could have found in a cache that was empty at first: those left by requests
+/// that were sent before its own answer began. Unlike endless_reuse() this bounds each request, whichever overtook
+/// which, but not their sum: of two requests that were sent at once, each may have found the other's blocks.
 [[nodiscard]] std::vector<std::uint64_t> findable(std::span<const OracleRequest> requests);
 
 /// The most blocks that one cache of `capacity` blocks could have reused over all requests: it knows the future, and
-/// keeps what is needed soonest (Belady's MIN, with the right to keep nothing). The blocks that running requests need
-/// for themselves are not taken from it.
+/// keeps what is needed soonest (Belady's MIN, with the right to keep nothing). It counts the whole capacity as cache,
+/// although running requests need blocks for themselves.
 [[nodiscard]] std::uint64_t bounded_reuse(std::span<const OracleRequest> requests, std::uint64_t capacity);
 
 /// Tokens that could have been reused, of one level.

@@ -9,10 +9,11 @@
 namespace kvist::analysis {
 
 /// Bounds of the client's share in the percentiles of TTFT and ITL, over the turns that are in them. Each sample bounds
-/// its own true value; order statistics of the bounds bound those of the true values. Of chunks that were read together
-/// only the last one's arrival is known, but the gaps between them cannot exceed the time that they had together: the
-/// i-th longest of them is at most an i-th of it. Nothing if one of the turns does not say when its chunks arrived. Of
-/// the client's process it says nothing yet. Time is linear in the samples but for chunks that were read together.
+/// its own true value, and order statistics of the bounds bound those of the true values. If chunks were read together,
+/// only the last one's arrival is known; but the gaps between them cannot exceed the time that they had together, so
+/// the i-th longest of them is at most an i-th of it. Returns nothing if one of the turns does not have the arrival of
+/// its chunks. It does not cover the client's process. Time is linear in the samples, except for chunks that were read
+/// together.
 [[nodiscard]] std::optional<results::ClientCertificate> certify(const results::LevelRecord& level);
 
 /// Adds what another repetition of the level says: counts are sums, everything else is the worst.

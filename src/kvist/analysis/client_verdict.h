@@ -19,7 +19,7 @@ enum class ClientGrade : std::uint8_t {
 /// "valid", "degraded", "invalid".
 [[nodiscard]] std::string_view to_string(ClientGrade grade);
 
-/// Anything but valid has at least one reason.
+/// A grade other than valid has at least one reason.
 struct ClientVerdict {
   ClientGrade grade = ClientGrade::kValid;
   std::vector<std::string> reasons = {};
@@ -28,10 +28,11 @@ struct ClientVerdict {
 
 /// A figure is degraded if the client's share of it may be above both of these. One millisecond is what calibration
 /// asks of a host, and below the gap between two tokens of any fast stream; five percent is what `kvist report
-/// regression` takes for no change, so that no client that is valid makes one by itself.
+/// regression` counts as no change, so that a valid client cannot make a change by itself.
 inline constexpr double kMaxClientShareMs = 1;
 inline constexpr double kMaxClientShareOfFigure = 0.05;
-/// And invalid above both of these: a quarter is as much as one way of routing commonly gains over another.
+/// A figure is invalid if the share may be above both of these: a quarter is as much as one way of routing commonly
+/// gains over another.
 inline constexpr double kInvalidClientShareMs = 5;
 inline constexpr double kInvalidClientShareOfFigure = 0.25;
 /// Turns begun later than this at p99, or by more than this share of the level's TTFT p95 (and one millisecond): the
@@ -41,7 +42,7 @@ inline constexpr double kMaxClientDelayMs = 10;
 inline constexpr double kMaxClientDelayShareOfTtft = 0.05;
 /// While a hypervisor has the processor, nothing is stamped and nobody knows what was late.
 inline constexpr double kMaxStealShare = 0.02;
-/// Of one core, where there is no certificate to say what it did.
+/// Share of one core, used if there is no certificate.
 inline constexpr double kMaxClientCpuShare = 0.8;
 
 /// The verdict by the certificate; without one (an older file) by the delays of timers and sends and by the CPU share

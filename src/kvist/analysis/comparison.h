@@ -41,7 +41,7 @@ struct FigureComparison {
   std::optional<double> baseline, candidate;  ///< nothing if no pair has the figure
   PairedChange change = {};
   PairedVerdict verdict = PairedVerdict::kOpen;
-  /// The smallest change that would have been found: percent, of percentages points. Nothing for a single pair.
+  /// The smallest change that would have been found, in percent; in points for a percentage. Nothing for a single pair.
   std::optional<double> detectable = {};
 };
 
@@ -77,10 +77,10 @@ struct RunComparison {
 /// that was not measured.
 [[nodiscard]] Result<RunComparison> compare_modes(const RunAnalysis& analysis, std::optional<spec::Arm> baseline = {});
 
-/// What speaks against comparing a level of two arms, repetition by repetition; empty: nothing does.
+/// What speaks against comparing a level of two arms, repetition by repetition; empty if nothing does.
 [[nodiscard]] std::vector<std::string> objections_to_level(const MeasuredLevel& baseline,
                                                            const MeasuredLevel& candidate);
-/// All of a run, each once: "kv at 24: ...".
+/// All objections of a run, each once: "kv at 24: ...".
 [[nodiscard]] std::vector<std::string> refusals(const RunAnalysis& analysis);
 
 /// The comparison with `modes` only.

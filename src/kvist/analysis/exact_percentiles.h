@@ -24,12 +24,12 @@ enum class ExactPercentile : std::uint8_t {
 };
 inline constexpr std::size_t kExactPercentiles = 10;
 
-/// Per percentile its value in every replicate of the bootstrap; empty where there are too few samples for one
+/// For each percentile its value in every replicate of the bootstrap; empty if there are too few samples for one
 /// (base/cluster_bootstrap.h).
 using PercentileReplicates = std::array<std::vector<float>, kExactPercentiles>;
 
-/// Resamples the conversations of a level, of a trace its sessions: turns that go on from each other share a cache, and
-/// their latencies are not independent. Replicate i of one level and replicate i of another with the same seed gave
+/// Resamples the conversations of a level, or the sessions of a trace, because turns of one conversation share a cache
+/// and their latencies are not independent. Replicate i of one level and replicate i of another with the same seed give
 /// the same weights to the same conversations, so that differences of replicates are paired.
 [[nodiscard]] PercentileReplicates bootstrap_percentiles(const results::LevelRecord& level);
 

@@ -26,9 +26,9 @@ struct HeadlineFigure {
   std::string_view key;    ///< "ttft_p50_ms"
   std::string_view title;  ///< "TTFT p50"
   std::string_view unit;   ///< as printed: "ms", "s", "%", "tokens/s", "turns/s"
-  double factor = 1;       ///< of the figure as computed to the one that is printed
+  double factor = 1;       ///< from the computed figure to the printed one
   LevelFigure figure = nullptr;
-  std::optional<ExactPercentile> percentile = {};  ///< nothing: no interval of a single measurement
+  std::optional<ExactPercentile> percentile = {};  ///< nothing: a single measurement has no interval
   std::optional<Metric> published = {};            ///< the same figure by the published method
 };
 
@@ -57,8 +57,8 @@ inline constexpr std::size_t kHeadlines = 17;
 [[nodiscard]] const std::array<HeadlineFigure, kHeadlines>& headline_figures();
 [[nodiscard]] const HeadlineFigure& headline(Headline which);
 
-/// A level's figure. Of one or two repetitions the interval is that of the bootstrap over conversations; of three or
-/// more it is Student's t over their values, which knows what differs from run to run too. Not scaled by `factor`.
+/// A level's figure, not scaled by `factor`. With one or two repetitions the interval is that of the bootstrap over
+/// conversations; with three or more it is Student's t over their values, which includes what differs from run to run.
 [[nodiscard]] Estimate estimate_of(const MeasuredLevel& level, const HeadlineFigure& figure);
 
 /// By how many percent a figure of `candidate` is below that of `baseline`: positive is better for times. The interval

@@ -36,9 +36,9 @@ struct PublishedFigures {
   SnapshotMean error_pct;
 };
 
-/// Exact figures of one measurement; of several repetitions the mean of each figure (count: the sum, min and max: the
-/// outermost). The percentiles are over all successful turns sent within [measure_from, measure_to]; the rates over
-/// what happened within that window. Without a window (both ends equal) the rates are nothing.
+/// Exact figures of one measurement; for several repetitions the mean of each figure (the sum of counts, and the
+/// outermost min and max). The percentiles are over all successful turns sent within [measure_from, measure_to]; the
+/// rates over what happened within that window. Without a window (both ends equal) the rates are nothing.
 struct ExactFigures {
   Distribution ttft_ms;
   Distribution tpot_ms;              ///< turns with at least two tokens
@@ -46,7 +46,7 @@ struct ExactFigures {
   Distribution itl_request_mean_ms;  ///< one value per turn: the mean of its gaps
   Distribution latency_ms;
   double window_s = 0;
-  /// The rates lack the turns of the level before that went on into this one (spec::BetweenLevels::kContinue).
+  /// The rates lack the turns that the level before sent and that ended in this one (spec::BetweenLevels::kContinue).
   bool lacks_earlier_turns = false;
   /// A turn's tokens count as spread evenly over its content chunks, or between its first and last token if gaps were
   /// not kept.
@@ -125,7 +125,7 @@ struct LevelAnalysis {
   return turn.first_token != TimePoint{};
 }
 
-/// Takes time linear in the level's samples, and keeps none of them but the sorted TTFTs.
+/// Takes time linear in the level's samples, and keeps none of them except the sorted TTFTs.
 [[nodiscard]] LevelAnalysis analyse(const results::LevelRecord& level, const spec::MethodSpec& method);
 
 }  // namespace kvist::analysis

@@ -12,7 +12,7 @@
 
 namespace kvist::analysis {
 
-/// What is needed of a sweep to know the contents of its prompts; made once for a run.
+/// What must be known of a sweep to know the contents of its prompts; made once for a run.
 struct CacheContext {
   spec::WorkloadSpec workload;
   bool replies_live = true;                  ///< a conversation's history has what was answered
@@ -26,14 +26,15 @@ struct CacheContext {
 /// A level's caches, as far as they can be known.
 struct LevelCaches {
   CacheBounds bounds;
-  /// Turns that report more cached tokens than anything sent in this level could have left in caches that were empty
-  /// when it began, by more than the tolerance, and how many tokens that are beyond it.
+  /// The number of turns that report more cached tokens than this level could have left in caches that were empty when
+  /// it began, by more than the tolerance, and the number of tokens beyond it.
   std::size_t overdrawn_turns = 0;
   std::uint64_t overdrawn_tokens = 0;
 };
 
-/// Rebuilds which prompts began alike from the workload, the level's seed and the lengths that usage tells. Nothing if
-/// that cannot be known: a replayed trace, a target that tells no lengths, a load that goes on from level to level.
+/// Finds which prompts began alike from the workload, the level's seed and the lengths that usage reports. Returns
+/// nothing if that cannot be known: for a replayed trace, a target that reports no lengths, a load that continues from
+/// level to level.
 [[nodiscard]] std::optional<LevelCaches> level_caches(const results::LevelRecord& level, const CacheContext& context);
 
 }  // namespace kvist::analysis

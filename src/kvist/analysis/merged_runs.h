@@ -36,8 +36,8 @@ struct MergedRun {
 };
 
 /// Plans a run of the levels of all parts. Measurements of one level with the same seed become one repetition, so that
-/// arms of different parts are compared where they drove the same conversations; other seeds are further repetitions.
-/// Errors: parts that were not measured alike (deployment, workload but for its seed, method but for repetitions,
+/// arms of different parts are compared over the same conversations; other seeds are further repetitions. Errors: parts
+/// that were not measured alike (deployment, workload but for its seed, method but for repetitions,
 /// proof of caches), live with simulated ones, an arm that was measured twice with one seed.
 [[nodiscard]] Result<MergedRun> merge_runs(std::span<const MergedPart> parts);
 

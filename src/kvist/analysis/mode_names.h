@@ -10,8 +10,8 @@ namespace kvist::analysis {
 
 /// In column heads: "RR" and "KV" as published, otherwise the mode's own name.
 [[nodiscard]] std::string short_name(const spec::Arm& arm);
-/// In running text: "Round-robin", "KV cache-aware"; of an arm that is no routing mode its own name. It refers to the
-/// arm, as the next three.
+/// In running text: "Round-robin", "KV cache-aware"; for an arm that is not a routing mode its own name. The view is
+/// valid as long as the arm, as are the next three.
 [[nodiscard]] std::string_view long_name(const spec::Arm& arm);
 /// In titles of two-mode documents: "Round-Robin", "KV Cache Routing".
 [[nodiscard]] std::string_view title_name(const spec::Arm& arm);

@@ -40,7 +40,7 @@ struct NamedFigure {
   std::string_view plain_unit;      ///< of the figure itself: "ms", "%", "tokens/s", "turns/s"
   std::string_view plot_title;      ///< "End-to-end latency p50"
   std::string_view plot_unit;       ///< of the figure as drawn: "ms", "s", "%", "output tokens/s", "turns/s"
-  double plot_factor = 1;           ///< of the figure itself to the one that is drawn
+  double plot_factor = 1;           ///< from the figure itself to the drawn one
   LevelFigure figure;
   int decimals;                                  ///< in JSON
   std::string (*format)(std::optional<double>);  ///< in tables, as published

@@ -12,8 +12,8 @@
 
 namespace kvist::analysis {
 
-/// Of conversations, ascending, the tokens of their first prompts, which no answer changes. At most kMostFirstPrompts,
-/// those of the lowest numbers.
+/// The number of each conversation, ascending, with the tokens of its first prompt, which no answer changes. At most
+/// kMostFirstPrompts, those of the lowest numbers.
 using FirstPrompts = std::vector<std::pair<std::uint64_t, std::uint32_t>>;
 inline constexpr std::size_t kMostFirstPrompts = 4'096;
 
@@ -24,14 +24,14 @@ inline constexpr std::size_t kMostFirstPrompts = 4'096;
 [[nodiscard]] std::vector<std::string> objections_to(const results::LevelRecord& level,
                                                      const std::optional<LevelCaches>& caches);
 
-/// One measurement, as far as a pair of them is judged by it.
+/// The part of a measurement by which a pair is judged.
 struct Paired {
   std::uint64_t seed = 0;
   const FirstPrompts* first_prompts = nullptr;
   const std::vector<std::string>* objections = nullptr;
 };
 
-/// What speaks against comparing these two, the objections to each included, which are told apart by `names`.
+/// What speaks against comparing these two, including the objections to each, which are told apart by `names`.
 [[nodiscard]] std::vector<std::string> objections_to_pair(const Paired& baseline, const Paired& candidate,
                                                           const std::pair<std::string, std::string>& names);
 

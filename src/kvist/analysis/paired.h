@@ -15,11 +15,11 @@ enum class PairedVerdict {
   kEqual,    ///< the interval contains "no change"
   kWorse,    ///< it lies wholly on the worse side
   kOpen,     ///< fewer than two pairs: nothing can be said
-  kRefused,  ///< the pairs are none: something speaks against comparing them
+  kRefused,  ///< they are no pairs: something speaks against comparing them
 };
 
-/// The two-sided confidence of an interval. Without a real change, the verdict is "worse" in 1 of 40 cases, half of the
-/// rest.
+/// The two-sided confidence of an interval. Without a real change the verdict is "worse" in 1 of 40 cases, and "better"
+/// in another one.
 inline constexpr double kPairedConfidence = 0.95;
 
 /// The mean change from a baseline over pairs of one seed each, with its interval, which is infinite for a single pair.
@@ -35,8 +35,8 @@ struct PairedChange {
 /// long. "No change" is 1. Requires: as many candidates as baselines, at least one, all above 0.
 [[nodiscard]] PairedChange paired_ratio(std::span<const double> baseline, std::span<const double> candidate);
 
-/// How much the candidate is above the baseline: Student's t on the pairs' differences; for percentages, which may be
-/// 0. "No change" is 0. Requires: as many candidates as baselines, at least one.
+/// By how much the candidate is above the baseline, by Student's t on the pairs' differences. It serves percentages,
+/// which may be 0. "No change" is 0. Requires: as many candidates as baselines, at least one.
 [[nodiscard]] PairedChange paired_difference(std::span<const double> baseline, std::span<const double> candidate);
 
 /// The mean of changes, one per pair, with its interval by Student's t. "No change" is 0. Requires: at least one.
@@ -48,7 +48,7 @@ inline constexpr double kDetectionPower = 0.8;
 /// kDetectionPower: (t(0.975) + t(0.8)) standard errors. In the unit of a difference; of a ratio in percent: by how
 /// much the candidate would have to be above the baseline. Nothing for a single pair.
 [[nodiscard]] std::optional<double> minimum_detectable(const PairedChange& change, bool is_ratio);
-/// The same of a difference whose interval is a bootstrap's: of `half_width`.
+/// The same for a difference whose bootstrap interval has this half width.
 [[nodiscard]] double minimum_detectable(double half_width);
 
 /// `no_change` is 1 for a ratio, 0 for a difference.

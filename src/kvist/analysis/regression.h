@@ -21,7 +21,7 @@ struct JudgedFigure {
 };
 [[nodiscard]] const std::vector<JudgedFigure>& judged_figures();
 
-/// One measured level, or the one load of `kvist loadgen`, as far as a regression is judged by it.
+/// One measured level, or the load of `kvist loadgen`: the part by which a regression is judged.
 struct JudgedLevel {
   std::string name;                 ///< "kv at 24", "synthetic, 8/s poisson"; equal names are compared
   std::vector<Estimate> estimates;  ///< in the order of judged_figures()
@@ -32,14 +32,14 @@ struct JudgedLevel {
 };
 
 [[nodiscard]] std::vector<JudgedLevel> judged_levels(const RunAnalysis& analysis);
-/// From the text of a summary.json of `kvist loadgen --output`; `path` is for errors.
+/// Reads the levels of a summary.json of `kvist loadgen --output`; `path` is for errors.
 [[nodiscard]] Result<std::vector<JudgedLevel>> judged_levels_of_summary(std::string_view text, const std::string& path);
 
 enum class RegressionVerdict : std::uint8_t {
   kFine,     ///< not worse by more than the tolerance, or within the intervals
   kBetter,   ///< better by more than the tolerance, and beyond the intervals
   kWorse,    ///< worse by more than the tolerance, and beyond the intervals
-  kUnknown,  ///< it was measured before and is not any more, or its client was too busy
+  kUnknown,  ///< it was measured before and not now, or its client was too busy
 };
 
 struct FigureRegression {
@@ -47,7 +47,7 @@ struct FigureRegression {
   JudgedFigure figure;
   Estimate before;
   Estimate after;
-  std::optional<double> change;  ///< in percent, of percentages in points; positive is more
+  std::optional<double> change;  ///< in percent, in points for percentages; positive is more
   RegressionVerdict verdict = RegressionVerdict::kFine;
   std::string reason = {};  ///< of kUnknown
 };

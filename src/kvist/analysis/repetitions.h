@@ -24,7 +24,7 @@ struct Measurement {
 };
 
 /// Analyses a level. The result does not refer to it. Independent levels may be measured on different threads. Without
-/// `caches` it is not known what they could have saved, and nothing speaks against a comparison.
+/// `caches` it stays unknown what they could have saved, and they raise no objection to a comparison.
 [[nodiscard]] Measurement measure(const results::LevelRecord& level, const spec::MethodSpec& method,
                                   const CacheContext* caches = nullptr);
 

@@ -18,15 +18,15 @@ namespace kvist::analysis {
                                                 const spec::MethodSpec& method);
 
 /// Watches the intervals of the gains as repetitions come in. Only rounds that every arm has count, and at least three
-/// of them; a figure that is not known in one of them is never narrow. The rule looks at the interval's width, not at
-/// where it lies, so that stopping does not make a gain out of chance. Threads: one.
+/// are needed; if a figure is unknown in one of them, its interval is never narrow enough. The rule looks at the
+/// interval's width, not at where it lies, so that stopping does not make a gain out of chance. Threads: one.
 class StopWatch {
  public:
   /// The first arm is the baseline.
   StopWatch(spec::StopRule rule, std::vector<spec::Arm> arms) : rule_(std::move(rule)), arms_(std::move(arms)) {}
 
   void add(const spec::Arm& arm, std::uint32_t concurrency, std::uint32_t repetition, std::optional<double> figure);
-  /// Half of the widest interval among the arms' gains, in the rule's unit; nothing: not known.
+  /// Half of the widest interval among the arms' gains, in the rule's unit; nothing if it is not known.
   [[nodiscard]] std::optional<double> half_width(std::uint32_t concurrency) const;
   [[nodiscard]] bool is_narrow(std::uint32_t concurrency) const;
   /// Rounds that every arm has.

@@ -1,4 +1,4 @@
-// A level over time, reduced to what is drawn: what its workers did each second, and when its turns waited.
+// A level over time, reduced to what is drawn: what its workers did, and when its turns waited.
 #pragma once
 
 #include <cstddef>

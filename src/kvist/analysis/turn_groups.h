@@ -12,7 +12,7 @@
 namespace kvist::analysis {
 
 /// Turns whose number, or whose prompt's tokens, are from `from` to `to`, both included; `to` of the last group is the
-/// largest value. Over successful turns sent within the measuring window, as the exact percentiles.
+/// largest value. It counts successful turns sent within the measuring window, as the exact percentiles do.
 struct TurnGroup {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
