@@ -15,9 +15,9 @@
 namespace kvist::simulation {
 
 /// Forecasts for the request that is about to be routed, from the true state of the workers, of the network between,
-/// and of the answers that are still to come. Unknown to it is what comes later, so the prefixes that will be asked for
-/// again (Forecast::displaced_ms), and scarcity, which is a rule and no fact, stay as the router forecasts them.
-/// Threads: the level's.
+/// and of the answers that are still to come. It does not know which requests will come later. So the prefixes that
+/// will be asked for again (Forecast::displaced_ms) stay as the router forecasts them, and so does scarcity, which is a
+/// rule and not a fact. Threads: the level's.
 class Clairvoyance final : public routing::ForecastSource {
  public:
   /// Requires: workers (which may be added later, in the order of the specs) and network outlive this object.

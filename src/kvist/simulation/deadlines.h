@@ -10,7 +10,8 @@
 namespace kvist::simulation {
 
 /// Deadlines in the order of their time, which is the order of insertion because all of a queue have the same length.
-/// Those of ended turns are dropped when they come to the front, so that few events are scheduled in vain.
+/// Those of ended turns are dropped when they come to the front, so that few events are scheduled in vain. Threads:
+/// one.
 class Deadlines {
  public:
   void push(TimePoint at, TurnId turn) { waiting_.push_back({at, turn}); }

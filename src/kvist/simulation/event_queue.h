@@ -14,7 +14,7 @@ namespace kvist::simulation {
 
 /// Events by time, and those of one instant in the order in which they were scheduled, which makes a run reproducible.
 /// It is a heap with four children per node, which needs the fewest cache lines per operation for entries of half a
-/// line. `Payload` is a small value, so nothing is allocated per event.
+/// line. `Payload` is a small value, so nothing is allocated per event. Threads: one.
 template <class Payload>
 class EventQueue {
  public:

@@ -26,7 +26,7 @@ class Ledger final : public TurnObserver {
   Ledger(TimePoint measure_from, TimePoint measure_to, std::uint32_t limit)
       : from_(measure_from), to_(measure_to), limit_(limit) {}
 
-  /// From now on.
+  /// Sets the limit that holds from now on.
   void set_limit(std::uint32_t limit) { limit_ = limit; }
 
   void on_turn_started(TimePoint now) override;

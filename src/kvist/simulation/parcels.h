@@ -1,4 +1,4 @@
-// The content of messages in transit, to which events refer.
+// The contents of messages in transit; events refer to them.
 #pragma once
 
 #include <cstddef>

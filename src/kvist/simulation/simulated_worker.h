@@ -35,7 +35,8 @@ class SimulatedWorker {
   void on_abort(TurnId turn);
   void on_wake();
   void on_timer(const Event& event);
-  /// A process that dies takes the answers under way and the cache with it. Until it is back, it refuses what comes.
+  /// Something becomes of the worker, as the file says. A process that dies loses the answers under way and its cache,
+  /// and until it is back it refuses what comes.
   void on_change(const spec::WorkerChange& change);
   /// The new process begins, once nothing of the old one is left.
   void on_back();
@@ -45,7 +46,7 @@ class SimulatedWorker {
   /// See EngineDriver::look().
   void look(engine::DriverView& view) { driver_->look(view); }
   [[nodiscard]] bool idle() const { return driver_->core().idle(); }
-  /// The tokens of answers that ended because the client left, which are in no usage.
+  /// The tokens of answers that ended because the client left; no usage reports them.
   [[nodiscard]] const Lost& lost() const { return lost_; }
   /// The longest step that ended since the last call; zero if none did.
   [[nodiscard]] Duration take_longest_step();

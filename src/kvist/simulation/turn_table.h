@@ -14,7 +14,7 @@ namespace kvist::simulation {
 /// One value per turn under way. A TurnId contains its slot: the client gives each slot to one turn at a time, and a
 /// new turn's request never overtakes the end of the slot's previous one, so the gateway can use the same slots. A
 /// look-up is one comparison, also for a turn that has ended. Memory: as many slots as there were turns at once.
-/// Pointers are valid until the next insertion.
+/// Pointers are valid until the next insertion. Threads: one.
 template <class Value>
 class TurnTable {
  public:

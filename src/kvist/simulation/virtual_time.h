@@ -48,7 +48,7 @@ struct Event {
 class VirtualTime {
  public:
   [[nodiscard]] TimePoint now() const { return now_; }
-  /// Schedules an event. One in the past is due now, as with any timer.
+  /// Schedules an event. If `at` is in the past, it is due now, as with any timer.
   void schedule(TimePoint at, Event event) { queue_.push(std::max(at, now_), event); }
   [[nodiscard]] bool has_next() const { return !queue_.empty(); }
   /// Advances to the next event. Requires: there is one.
