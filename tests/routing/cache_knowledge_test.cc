@@ -55,7 +55,7 @@ class CacheKnowledgeTest : public ::testing::Test {
     usage(request, static_cast<std::uint64_t>(cached_share * kPromptTokens));
     CacheKnowledge::on_computed(*requests_.find(request));
     finish(request, true, 1);
-    now_ += std::chrono::seconds(3);  // nothing is settling any more
+    now_ += std::chrono::seconds(3);  // nothing has ended recently any more
   }
   CacheTrustReport report(WorkerId worker) const { return caches_.report(worker, fleet_[worker.value()].events_exact); }
 

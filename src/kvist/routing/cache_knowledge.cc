@@ -11,8 +11,8 @@ namespace {
 constexpr auto kPredictedTtl = std::chrono::seconds(120);
 // The longest time from the end of a request to its last KV event: a step and the network, and as much again for a busy
 // gateway.
-constexpr auto kSettlingTime = std::chrono::seconds(1);
-constexpr std::size_t kSettlingBytes = 32U << 20;
+constexpr auto kRecentlyEndedTime = std::chrono::seconds(1);
+constexpr std::size_t kRecentlyEndedBytes = 32U << 20;
 // When fewer than the first share of the expected tokens are reported as cached, events count as contradicted; above
 // the second share they no longer do.
 constexpr double kContradicted = 0.5;
@@ -46,12 +46,12 @@ CacheKnowledge::CacheKnowledge(Options options, RoutedRequests& requests)
               under_way_),
       revoke_([this](WorkerId worker, kv::ExternalHash parent) { events_.revoke(worker, parent); }),
       routed_({.ttl = kPredictedTtl}, options.workers),
-      settling_({.ttl = kSettlingTime, .max_bytes = kSettlingBytes}, options.workers),
+      recently_ended_({.ttl = kRecentlyEndedTime, .max_bytes = kRecentlyEndedBytes}, options.workers),
       workers_(options.workers),
       requests_(&requests),
       by_events_(options.workers),
       by_prediction_(options.workers),
-      settling_depths_(options.workers) {
+      recently_ended_depths_(options.workers) {
   if (options.make_gate) reader_.emplace(events_.make_reader());
 }
 
@@ -65,10 +65,10 @@ void CacheKnowledge::match(std::span<const kv::BlockHash> prompt, std::span<cons
                            std::span<CacheDepth> depths) {
   now_ = now;
   routed_.expire(now);
-  settling_.expire(now);
+  recently_ended_.expire(now);
   look_up(prompt);
   routed_.match(prompt, by_prediction_);
-  settling_.match(prompt, settling_depths_);
+  recently_ended_.match(prompt, recently_ended_depths_);
   auto lower = lower_tiers_.begin();
   for (std::size_t i = 0; i < depths.size(); ++i) {
     const Worker& worker = workers_[i];
@@ -81,7 +81,7 @@ void CacheKnowledge::match(std::span<const kv::BlockHash> prompt, std::span<cons
     std::uint32_t& blocks = depths[i].blocks =
         below.discount == 0 ? depths[i].held : scaled(by_events_[i] - below.discount, worker.events.weight());
     if (depths[i].trust == CacheTrust::kExact) {
-      if (with_in_flight) blocks = std::max({blocks, in_flight[i], settling_depths_[i]});
+      if (with_in_flight) blocks = std::max({blocks, in_flight[i], recently_ended_depths_[i]});
     } else if (by_prediction_[i] > 0) {
       blocks = std::max(blocks, scaled(by_prediction_[i], worker.predicted.weight()));
     }
@@ -182,7 +182,7 @@ void CacheKnowledge::on_finished(const RoutedRequest& request, bool computed, st
   under_way_.remove(request.worker, request.cache.under_way);
   if (!computed) return routed_.take_back(request.worker, request.cache.number);
   Worker& worker = workers_[request.worker.value()];
-  settling_.insert(request.worker, request.blocks, 0, now);
+  recently_ended_.insert(request.worker, request.blocks, 0, now);
   if (!worker.due_since && blocks_were_due(request, output_tokens)) worker.due_since = now;
   on_progress(request.worker, now);
 }
@@ -238,7 +238,7 @@ void CacheKnowledge::begin_events_anew(WorkerId id) {
 
 void CacheKnowledge::forget_routed(WorkerId id) {
   routed_.clear(id);
-  settling_.clear(id);
+  recently_ended_.clear(id);
   Worker& worker = workers_[id.value()];
   worker.predicted.restart();
   worker.denials = 0;

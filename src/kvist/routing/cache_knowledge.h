@@ -157,13 +157,13 @@ class CacheKnowledge {
   std::optional<kv_index::KvIndex::Reader> reader_;  // where another thread writes the index
   std::function<void(WorkerId, kv::ExternalHash)> revoke_;
   PredictedIndex routed_;
-  PredictedIndex settling_;      // requests that ended a moment ago, whose last events may be under way
-  std::vector<Worker> workers_;  // by WorkerId
+  PredictedIndex recently_ended_;  // requests that ended a moment ago, whose last events may be under way
+  std::vector<Worker> workers_;    // by WorkerId
   RoutedRequests* requests_;
   // Results of the last match(), by WorkerId.
   std::vector<std::uint32_t> by_events_;
   std::vector<std::uint32_t> by_prediction_;
-  std::vector<std::uint32_t> settling_depths_;
+  std::vector<std::uint32_t> recently_ended_depths_;
   // What lower tiers take from by_events_, in blocks; only for workers with blocks there, few or none as a rule.
   struct LowerTiers {
     WorkerId worker;
