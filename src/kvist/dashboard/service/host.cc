@@ -60,14 +60,14 @@ Host::Host(net::EventLoop& loop, DashboardOptions options, RunLibrary library, s
                            GatewayLink link) { board_.on_fleet(std::move(reading), std::move(link), net::now()); }),
       load_(loop, options_.load, options_.plan),
       timer_(loop) {
-  if (!library.is_empty()) desk_ = std::make_unique<RunDesk>(std::move(library));
+  if (!library.is_empty()) runs_ = std::make_unique<RunQueries>(std::move(library));
   if (!options_.gateway.empty()) poller_.set_gateway(options_.gateway, options_.gateway_settings);
 }
 
 Host::~Host() {
   if (options_.facts.source != "stored") tell();  // what came since the last beat: a sweep's last level
   alive_.reset();
-  desk_.reset();
+  runs_.reset();
   for (auto& [number, viewer] : viewers_) viewer.socket->close(net::WebSocketClose::kGoingAway, "the server ends");
   viewers_.clear();  // before the listener, which would break them off
 }
@@ -93,7 +93,7 @@ void Host::set_sweep(SweepProgress progress) {
 }
 
 void Host::add_results(const std::string& database) {
-  if (desk_) (void)desk_->ask([database](RunLibrary& library) { (void)library.add(database); });
+  if (runs_) (void)runs_->ask([database](RunLibrary& library) { (void)library.add(database); });
 }
 
 // Requests.
@@ -144,11 +144,11 @@ void Host::pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExch
 
 void Host::download(std::string_view path, const std::shared_ptr<net::HttpExchange>& exchange) {
   const std::size_t slash = path.find('/');
-  if (!desk_ || slash == std::string_view::npos) return exchange->respond(text_answer(404, "there is no such run\n"));
+  if (!runs_ || slash == std::string_view::npos) return exchange->respond(text_answer(404, "there is no such run\n"));
   const std::string run(path.substr(0, slash));
   const std::string name(path.substr(slash + 1));
   const auto remote = std::make_shared<RemoteExchange>(loop_, exchange);
-  const bool asked = desk_->ask([remote, run, name](RunLibrary& library) {
+  const bool asked = runs_->ask([remote, run, name](RunLibrary& library) {
     auto file = library.file(run, name);
     if (!file) return remote->respond(text_answer(404, file.error().message + "\n"));
     net::HttpResponse answer{.status = 200, .headers = {}, .body = std::move(file->body)};
@@ -219,9 +219,9 @@ LoadControl::Done Host::confirm(std::uint64_t number, std::uint64_t id, std::str
   };
 }
 
-void Host::ask_desk(std::uint64_t number, std::uint64_t id, std::function<Result<std::string>(RunLibrary&)> question) {
-  if (!desk_) return answer(number, id, fail(ErrorCode::kNotFound, "there are no stored runs here"));
-  const bool asked = desk_->ask(
+void Host::ask_runs(std::uint64_t number, std::uint64_t id, std::function<Result<std::string>(RunLibrary&)> question) {
+  if (!runs_) return answer(number, id, fail(ErrorCode::kNotFound, "there are no stored runs here"));
+  const bool asked = runs_->ask(
       [this, alive = std::weak_ptr(alive_), number, id, question = std::move(question)](RunLibrary& library) {
         const auto result = std::make_shared<Result<std::string>>(question(library));
         loop_.post([this, alive, number, id, result] {
@@ -284,17 +284,17 @@ void Host::carry_out(std::uint64_t number, const Command& command) {
                                "conversation: there is none of that id, or it was given up for newer ones"));
     }
     void operator()(const AskRuns&) const {
-      if (!host.desk_) return host.answer(number, id, std::string(R"({"runs":[]})"));
-      host.ask_desk(number, id, [](RunLibrary& library) { return library.runs_json(); });
+      if (!host.runs_) return host.answer(number, id, std::string(R"({"runs":[]})"));
+      host.ask_runs(number, id, [](RunLibrary& library) { return library.runs_json(); });
     }
     void operator()(const AskRun& ask) const {
-      host.ask_desk(number, id, [run = ask.run](RunLibrary& library) { return library.run_json(run); });
+      host.ask_runs(number, id, [run = ask.run](RunLibrary& library) { return library.run_json(run); });
     }
     void operator()(const AskLevel& ask) const {
-      host.ask_desk(number, id, [ask](RunLibrary& library) { return library.level_json(ask.run, ask.level); });
+      host.ask_runs(number, id, [ask](RunLibrary& library) { return library.level_json(ask.run, ask.level); });
     }
     void operator()(const AskCompare& ask) const {
-      host.ask_desk(number, id,
+      host.ask_runs(number, id,
                     [ask](RunLibrary& library) { return library.compare_json(ask.baseline, ask.candidate); });
     }
   };

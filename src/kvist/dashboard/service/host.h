@@ -12,7 +12,7 @@
 #include "kvist/dashboard/service/dashboard.h"
 #include "kvist/dashboard/service/fleet_poller.h"
 #include "kvist/dashboard/service/load_control.h"
-#include "kvist/dashboard/service/run_desk.h"
+#include "kvist/dashboard/service/run_queries.h"
 #include "kvist/dashboard/service/viewer.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_server.h"
@@ -52,7 +52,7 @@ class Host {
   void on_text(std::uint64_t number, std::string_view text);
   void carry_out(std::uint64_t number, const Command& command);
   void answer(std::uint64_t number, std::uint64_t id, const Result<std::string>& result);
-  void ask_desk(std::uint64_t number, std::uint64_t id, std::function<Result<std::string>(RunLibrary&)> question);
+  void ask_runs(std::uint64_t number, std::uint64_t id, std::function<Result<std::string>(RunLibrary&)> question);
   void subscribe(Viewer& viewer, const Subscribe& order);
   /// Answers a change, with what was set.
   [[nodiscard]] LoadControl::Done confirm(std::uint64_t number, std::uint64_t id, std::string result);
@@ -71,7 +71,7 @@ class Host {
   Board board_;
   FleetPoller poller_;
   LoadControl load_;
-  std::unique_ptr<RunDesk> desk_;  // null: no runs
+  std::unique_ptr<RunQueries> runs_;  // null: no runs
   net::Timer timer_;
   std::map<std::uint64_t, Viewer> viewers_;
   std::uint64_t last_viewer_ = 0;

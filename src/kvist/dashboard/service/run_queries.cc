@@ -1,12 +1,12 @@
-#include "kvist/dashboard/service/run_desk.h"
+#include "kvist/dashboard/service/run_queries.h"
 
 #include <utility>
 
 namespace kvist::dashboard {
 
-RunDesk::RunDesk(RunLibrary library) : library_(std::move(library)), thread_([this] { work(); }) {}
+RunQueries::RunQueries(RunLibrary library) : library_(std::move(library)), thread_([this] { work(); }) {}
 
-RunDesk::~RunDesk() {
+RunQueries::~RunQueries() {
   {
     const std::scoped_lock lock(mutex_);
     ends_ = true;
@@ -15,7 +15,7 @@ RunDesk::~RunDesk() {
   thread_.join();
 }
 
-bool RunDesk::ask(Question question) {
+bool RunQueries::ask(Question question) {
   {
     const std::scoped_lock lock(mutex_);
     if (waiting_.size() >= kMostWaiting) return false;
@@ -25,7 +25,7 @@ bool RunDesk::ask(Question question) {
   return true;
 }
 
-void RunDesk::work() {
+void RunQueries::work() {
   while (true) {
     Question question;
     {

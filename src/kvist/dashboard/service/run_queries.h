@@ -12,19 +12,19 @@
 
 namespace kvist::dashboard {
 
-/// Questions are answered in their order; at most kMostWaiting wait. Threads: any asks; the destructor waits for the
+/// Answers questions in their order; at most kMostWaiting wait. Threads: any may ask. The destructor waits for the
 /// question under way.
-class RunDesk {
+class RunQueries {
  public:
   static constexpr std::size_t kMostWaiting = 64;
   using Question = std::function<void(RunLibrary& library)>;
 
-  explicit RunDesk(RunLibrary library);
-  ~RunDesk();
-  RunDesk(const RunDesk&) = delete;
-  RunDesk& operator=(const RunDesk&) = delete;
+  explicit RunQueries(RunLibrary library);
+  ~RunQueries();
+  RunQueries(const RunQueries&) = delete;
+  RunQueries& operator=(const RunQueries&) = delete;
 
-  /// False: too many wait.
+  /// Returns false, without asking, if too many wait.
   [[nodiscard]] bool ask(Question question);
 
  private:
