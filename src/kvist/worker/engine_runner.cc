@@ -7,7 +7,6 @@
 #include "kvist/net/time_of_day.h"
 
 namespace kvist::worker {
-namespace {}  // namespace
 
 EngineRunner::EngineRunner(net::EventLoop& loop, std::unique_ptr<engine::Driver> driver,
                            std::unique_ptr<net::ZmqPublisher> publisher, std::uint32_t max_model_len)
