@@ -201,7 +201,7 @@ void KvIndex::release(WorkerId worker, std::span<const kv::BlockHash> prefix) {
 
 namespace {
 
-// Of KvIndex::State, whose name is private.
+// `State` is KvIndex::State, whose name is private.
 template <PrefixMatcher::Caller kCaller, class State>
 std::span<const WorkerMatch> match_in(PrefixMatcher& matcher, const State& state,
                                       std::span<const kv::BlockHash> hashes) {

@@ -8,8 +8,8 @@ namespace {
 
 using Kind = kv::KvEventView::Kind;
 
-// How many events ahead the content of an event is prefetched, because engines that evict block by block send many
-// events of one block.
+// How many events before its turn an event's content is prefetched. Engines that evict block by block send many events
+// of one block.
 constexpr std::size_t kEventsPrefetched = 8;
 
 void fetch_content(const kv::KvEventView& event) {

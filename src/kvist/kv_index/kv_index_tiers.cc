@@ -73,7 +73,8 @@ std::optional<Refusal> KvIndex::State::apply_alone(WorkerId id, const kv::KvEven
     return std::nullopt;
   }
   if (event.other_extra_keys) return Refusal::kExtraKeys;
-  // Before a tier has a record: the first one makes every later look-up distinguish tiers.
+  // These checks come before lower_at(), because the first record of a tier makes every later look-up distinguish
+  // tiers.
   if (!event.tokens.empty() && event.block_size != options.block_size) return Refusal::kBlockSize;
   if (!event.tokens.empty() && event.parent && find_in_any_tier(id, NameDigest(event.parent->value())) == 0)
     return Refusal::kUnknownParent;

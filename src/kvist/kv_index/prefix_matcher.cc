@@ -182,7 +182,7 @@ void PrefixMatcher::read_tiers(const WorkerSetPool& sets, WorkerSetHandle holder
       const std::size_t number = holder.value();
       const std::size_t worker = number < lower_from ? number : (number - lower_from) / kLowerTiers;
       const std::size_t tier = number < lower_from ? 0 : 1 + (number - lower_from) % kLowerTiers;
-      // A worker whose id is beyond those with lower tiers is none of a fleet's.
+      // No worker of a fleet has an id beyond those with lower tiers.
       if (worker < lower_from) tier_of_[worker] = std::min(tier_of_[worker], static_cast<std::uint8_t>(tier));
     });
   });
