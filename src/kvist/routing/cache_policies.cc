@@ -14,7 +14,7 @@ std::size_t index_of(std::span<const Candidate> candidates, const Candidate& can
   return static_cast<std::size_t>(&candidate - candidates.data());
 }
 
-/// Of equals the first, which has the lowest number.
+/// The first of the candidates of least cost, which has the lowest id.
 std::size_t cheapest(std::span<const Candidate> candidates) {
   return index_of(candidates, *std::ranges::min_element(candidates, {}, &Candidate::cost));
 }
@@ -24,7 +24,7 @@ std::size_t least_loaded(std::span<const Candidate> candidates) {
                   *std::ranges::min_element(candidates, {}, [](const Candidate& c) { return c.load.requests; }));
 }
 
-/// The worker that caches most of the prompt; of equals the less loaded.
+/// The worker that caches most of the prompt; among equals the less loaded.
 std::size_t deepest(std::span<const Candidate> candidates) {
   return index_of(candidates, *std::ranges::min_element(candidates, {}, [](const Candidate& c) {
                     return std::pair(-static_cast<std::int64_t>(c.cached_tokens), c.load.requests);

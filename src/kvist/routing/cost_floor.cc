@@ -81,7 +81,7 @@ void CostFloor::refresh(Worker& w, WorkerId id, TimePoint now) {
   w.queued = queue.others;
 }
 
-// Without prompts the worker is free, because the last first token is not in the future.
+// Without prompts the worker is free, because its last first token is in the past.
 double CostFloor::queue_ms(const Worker& w, const Query& query, const Mix& least, const Mix& most,
                            double most_step_ms) const {
   if (!w.has_prompts) return 0;

@@ -124,7 +124,8 @@ Result<void> read(const JsonObject& from, std::string_view key, Number& value) {
   return read_number(from, key, value, std::numeric_limits<Number>::max());
 }
 
-// Fields of a candidate that the format did not have from the beginning: without them, a policy had none such term.
+// Fields of a candidate that the format did not have from the beginning. A record without one is of a policy without
+// that term.
 constexpr auto kLaterFields = std::to_array<std::string_view>(
     {"lost_tokens", "fleet_prefill_ms", "displaced_ms", "held_up_ms", "known", "lower_tier_blocks", "affinity_ms"});
 

@@ -20,7 +20,7 @@ EventIndex::Applied EventIndex::apply(WorkerId id, std::span<const kv::KvEventVi
   const kv_index::KvIndexCounters& after = index_.counters(id);
   if (after.refused[kUnknownParent] != orphans_before) worker.orphans = true;
   const bool cleared = after.clears != clears_before;
-  if (cleared) worker.orphans = false;  // all that comes has a parent
+  if (cleared) worker.orphans = false;  // every event from here on has a known parent
   return {.refused = refused,
           .news = {.batches = 1, .begun_anew = cleared, .cache_emptied = cleared, .keeps_uncomputed = cleared}};
 }

@@ -104,7 +104,7 @@ Forecaster::Room Forecaster::room(WorkerId id, const EngineLimits& limits, const
     const double enough = std::max(asked, limits.kv_blocks * kScarceShare);
     const double blocks = limits.kv_blocks * worker.admission.usable_share(now);
     const OutputProgress& progress = loads_->progress(id);
-    // At most so much: usually that shows that there is room, and the exact sum takes longer.
+    // An upper bound, which usually shows that there is room. The exact sum takes longer.
     double answers = load.requests * lengths_.total_tokens(progress.farthest());
     if (blocks - (static_cast<double>(load.prompt_blocks) + answers / block_size_) - asked < enough)
       answers = lengths_.total_tokens(progress);
@@ -116,7 +116,7 @@ Forecaster::Room Forecaster::room(WorkerId id, const EngineLimits& limits, const
     if (left < 0) room.endings = std::max(room.endings, std::ceil(-left / (taken / load.requests)));
   }
   if (worker.admission.stalled()) {
-    // Each one that ends lets in about one of those that wait.
+    // Each request that ends makes room for about one of those that wait.
     room.has_slot = false;
     room.scarce = true;
     room.lacks_memory = room.lacks_memory || !Admission::is_full(load.decoding, limits.max_batch_size);
@@ -125,8 +125,8 @@ Forecaster::Room Forecaster::room(WorkerId id, const EngineLimits& limits, const
   return room;
 }
 
-// A request that waits for KV memory holds none. What the cache alone keeps of its prompt was used before what those
-// ahead of it need, so that all of it is evicted for them.
+// A request that waits for KV memory holds none. What only the cache keeps of its prompt was used before what the
+// requests before it need, so all of it is evicted for them.
 std::uint32_t Forecaster::lost_tokens(const ForecastQuery& query, const Room& room) const {
   if (!room.lacks_memory) return 0;
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(std::uint64_t{query.new_blocks} * block_size_,
@@ -272,7 +272,8 @@ void Forecaster::watch_admission(WorkerId id, double gap_ms, TimePoint now) {
   Worker& worker = workers_[id.value()];
   const PrefillQueue::Prompt* const oldest = worker.prompts.oldest_stream();
   const WorkerLoad& load = loads_->load(id);
-  // A worker where requests have waited from the first on never decodes alone for its own model to learn from.
+  // The fleet's observations count: if requests have waited at a worker from the first on, its own model has never seen
+  // a step that only decoded.
   if (oldest == nullptr || now < oldest->due || latency_.fleet().step_error().observations < kEnoughObservations ||
       gap_ms > kDecodingAlone * latency_.expect(id, now).step_ms(load.decoding, load.context_tokens)) {
     worker.admission.on_other_step();

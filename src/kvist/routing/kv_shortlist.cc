@@ -66,7 +66,7 @@ void KvShortlist::Choice::note_cost(double cost) {
   costs.pop_back();
 }
 
-// As many as the record keeps, those of the least bounds.
+// Keeps as many bounds as the record keeps candidates: the least ones.
 void KvShortlist::Choice::forecast_least_bounds() {
   const std::size_t wanted = std::min(usable.size(), std::max<std::size_t>(1, recorded));
   std::vector<Bound>& least = list.bounds_;  // a heap, the highest of them in front
@@ -83,7 +83,7 @@ void KvShortlist::Choice::forecast_least_bounds() {
   for (const Bound& bound : least) note_cost(forecast(bound.position).cost);
 }
 
-// In the order of bounds, until the next one is above the costs of as many as the record keeps.
+// Makes candidates in the order of bounds, until the next bound is above the costs of as many as the record keeps.
 void KvShortlist::Choice::forecast_below() {
   std::vector<Bound>& bounds = list.bounds_;
   bounds.clear();
@@ -112,7 +112,7 @@ bool KvShortlist::Choice::may_tie(std::uint32_t i, const Candidate& least, doubl
                                  list.floor_.known(worker, now)) <= most;
 }
 
-// Without an exact forecast it counts as not scarce, which only makes it win more.
+// A worker without an exact forecast counts as not scarce, which can only make it win more often.
 KvPolicy::Preference KvShortlist::Choice::preference(std::uint32_t i) const {
   if (list.exact_[i] != kNone) return KvPolicy::preference(candidates[list.exact_[i]], fleet.others);
   const WorkerId worker = usable[i].worker;
@@ -120,7 +120,7 @@ KvPolicy::Preference KvShortlist::Choice::preference(std::uint32_t i) const {
           list.floor_.requests(worker), worker};
 }
 
-// The one that would win the tie is forecast first. If it is still within the tie, it wins.
+// The worker that would win the tie is forecast first. If it is still within the tie, it wins.
 void KvShortlist::Choice::forecast_tied() {
   const Candidate least = cheapest();
   const double most = KvPolicy::most_in_tie(least);

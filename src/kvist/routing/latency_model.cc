@@ -125,8 +125,8 @@ void LatencyModel::observe_first_token(const FirstTokenSample& sample) {
     observe_prefill(sample);
   } else {
     const double observed = std::clamp(sample.ttft_ms, expected / kOutlier, expected * kOutlier) - sample.queue_ms;
-    // How much the prompts before it delayed it is known less well than its own prefill. So their share adds to the
-    // noise of the observation.
+    // The delay by the prompts before it is known less well than its own prefill, so their share adds to the noise of
+    // the observation.
     const double others = sample.ahead_tokens / std::max(1.0, sample.ahead_tokens + sample.work.uncached);
     const double noise = (kNoise + others) * std::max(expected, observed) + kNoise * sample.answer_ms;
     learn({1, sample.step_ms, sample.work.uncached, sample.work.pairs()}, observed, noise);

@@ -7,7 +7,7 @@ namespace {
 
 /// The number of answers that the initial guess counts for.
 constexpr double kGuessWeight = 4;
-/// Above this share of the requests, the time until so many have ended goes on in proportion.
+/// Above this share of the requests, the time until so many have ended grows in proportion to their number.
 constexpr double kNearlyAll = 0.95;
 /// The time until some answers have ended is found to this share of it, in as many halvings at most.
 constexpr double kPrecision = 0.01;

@@ -14,7 +14,7 @@ std::uint64_t ReusedPrefixes::add(WorkerId worker, const BlockKeys& prompt, std:
   return last_number_;
 }
 
-// Its entry stays until it is the oldest, because the others would have to move.
+// The entry stays until it is the oldest, because the other entries would have to move.
 void ReusedPrefixes::take_back(std::uint64_t number) {
   const auto found = std::ranges::lower_bound(uses_, number, {}, &Use::number);
   if (found == uses_.end() || found->number != number) return;

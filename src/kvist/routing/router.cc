@@ -14,10 +14,11 @@ namespace {
 
 /// A prefix is hot when at least so many prompts in flight share it. Fewer may be one conversation, or chance.
 constexpr std::uint32_t kHotPrompts = 8;
-/// Of so many usable workers the record of a decision keeps all, so that it can be replayed, and of more the best.
+/// If there are at most so many usable workers, the record of a decision keeps all, so that it can be replayed; of more
+/// it keeps the best.
 constexpr std::size_t kAllRecorded = 64;
 constexpr std::size_t kBestRecorded = 8;
-/// Up to so many workers, forecasting all of them takes no longer than finding out which ones need not be.
+/// With up to so many workers, forecasting all of them takes no longer than finding out which ones need no forecast.
 constexpr std::size_t kSmallFleet = 32;
 
 // An engine always computes the last prompt token, because the first output token follows from it. So a prompt that is
@@ -253,7 +254,7 @@ void Router::leave_out_short_contexts(std::span<const WorkerView> fleet) {
     return most == 0 || usable.prompt_tokens < most;
   };
   const auto fitting = static_cast<std::size_t>(std::ranges::count_if(usable_, fits));
-  if (fitting == 0 || fitting == usable_.size()) return;  // If none fits, a worker's own words say so.
+  if (fitting == 0 || fitting == usable_.size()) return;  // If none fits, a worker says so in its own words.
   std::erase_if(usable_, [&](const UsableWorker& usable) { return !fits(usable); });
 }
 
@@ -361,8 +362,8 @@ std::optional<std::size_t> Router::choose_admitted(WorkerId turned_down, const P
   return policy_->choose(policy_query, candidates_);
 }
 
-// What is in flight is not evicted, whether anything came back to it or not: neither the answers so far nor what of the
-// prompts is not among the reused prefixes.
+// What is in flight is not evicted, whether a request has reused it or not. So the answers so far take memory, and so
+// do the parts of prompts that are not reused prefixes.
 std::uint64_t Router::displaced_blocks(WorkerId worker, std::size_t prompt_blocks, const EngineLimits& limits) const {
   if (limits.kv_blocks == 0) return 0;
   const std::uint64_t kv_blocks = in_blocks_of(block_size_, limits).kv_blocks;
@@ -436,7 +437,7 @@ void Router::on_finished(RequestHandle handle, bool completed, TimePoint now) {
   const RoutedRequest* const request = requests_.find(handle);
   if (request == nullptr) return;
   log_.on_finished(request->decision, completed, request->output_tokens, now);
-  // An answer that arrived whole, without usage, tells of no first token.
+  // No first token was reported for an answer that arrived whole and without usage.
   const bool computed = request->decoding || completed;
   caches_.on_finished(*request, computed, request->output_tokens, now);
   if (!computed) reused_.take_back(request->reuse);
