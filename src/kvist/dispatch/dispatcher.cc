@@ -77,7 +77,7 @@ DispatchedRequest& Dispatcher::live(DispatchHandle handle) {
   return *found;
 }
 
-// What may be carried out only once is no test for a worker, unless there is no other.
+// A request that may be carried out only once does not try an ejected worker out, unless there is no other.
 Result<routing::Decision> Dispatcher::route(const RequestProfile& profile, routing::RouteQuery& query, TimePoint now,
                                             routing::AdmissionCheck* check) {
   end_ejections(now);
@@ -91,7 +91,7 @@ Result<routing::Decision> Dispatcher::route(const RequestProfile& profile, routi
   return router_->route(query, fleet_->views(), now, check);
 }
 
-// An estimate at first, which the end corrects.
+// Charges an estimate at first; the end of the request corrects it.
 void Dispatcher::charge(DispatchedRequest& request, double tokens, TimePoint now) {
   if (!options_.admission) return;
   admission_.charge(request.tenant, tokens - request.charged_tokens, now);
@@ -108,7 +108,7 @@ std::optional<routing::Decision> Dispatcher::on_attempt_failed(DispatchHandle ha
   if (resumed_tokens > 0) {
     router_->on_failed(live.attempt, fmt::format("{} behind {} tokens of the answer: {}", to_string(failure),
                                                  resumed_tokens, problem));
-    // What broke off within the answer had taken the request well. So the refusals before it are old.
+    // A worker whose answer broke off had accepted the request, so the refusals before it no longer matter.
     if (const auto* const routed = router_->find(live.attempt); routed != nullptr && routed->decoding)
       live.query.excluded.clear();
     live.query.prompt_tokens = live.prompt_tokens + resumed_tokens;
@@ -123,7 +123,7 @@ std::optional<routing::Decision> Dispatcher::on_attempt_failed(DispatchHandle ha
 std::optional<routing::Decision> Dispatcher::on_served_by(DispatchHandle handle, WorkerId worker,
                                                           std::string_view problem, TimePoint now) {
   DispatchedRequest& live = this->live(handle);
-  // For the router it is the only one, and one that can be used: the proxy has decided.
+  // The router sees only this worker, as usable, because the proxy has decided.
   const auto views = fleet_->views();
   std::vector<routing::WorkerView> fleet(views.begin(), views.end());
   if (worker.value() >= fleet.size() || fleet[worker.value()].vacant) return std::nullopt;
@@ -148,7 +148,7 @@ void Dispatcher::judge_attempt(DispatchedRequest& live, AttemptFailure failure, 
   ++counters_.failures[worker.value()][static_cast<std::size_t>(failure)];
   switch (failure) {
     case AttemptFailure::kTransport:
-      // Health checks find out that a worker is gone. This is about one that they find well each time.
+      // Health checks find out that a worker is gone. This rule is for a worker that they find well each time.
       if (fleet_->worker(worker).health == WorkerHealth::kHealthy)
         on_bad_answer(worker, failure, problem, live.wait.began, now);
       fleet_->on_failure(worker, problem, now);
@@ -157,8 +157,8 @@ void Dispatcher::judge_attempt(DispatchedRequest& live, AttemptFailure failure, 
       fleet_->on_failure(worker, problem, now);
       return;
     case AttemptFailure::kStalled:
-      // If its health checks are good, it is well again once it has no work. Nothing else would keep the next ones
-      // away.
+      // If its health checks are good, the worker counts as well again once it has no work. Nothing else would keep the
+      // next requests away from it.
       if (fleet_->worker(worker).health == WorkerHealth::kHealthy)
         on_bad_answer(worker, failure, problem, live.wait.began, now);
       return;
@@ -191,8 +191,8 @@ bool Dispatcher::is_idle_refusal(WorkerId id, TimePoint now) const {
   return router_->loads().load(id).decoding == 0 && (!answered || now - *answered > kMoment);
 }
 
-// Retries are paid for so that they do not overload a failing fleet. These do not: there is at most one for each
-// request that was at the worker when it was found out, or a refusal has cost no worker anything.
+// Retries are paid for so that they do not overload a failing fleet. These retries cannot: there is at most one for
+// each request that was at the worker when the fault was found, or a refusal has cost no worker anything.
 bool Dispatcher::is_free(const DispatchedRequest& live, AttemptFailure failure) const {
   const Fleet::Worker& worker = fleet_->worker(live.worker);
   if (live.tries_out || failure == AttemptFailure::kNoAdapter) return true;
@@ -288,8 +288,8 @@ void Dispatcher::on_warm_answer(WorkerId worker) {
 void Dispatcher::on_worker_restarted(WorkerId worker, TimePoint now) {
   warm_up(worker);
   if (outliers_.on_restarted(worker, now)) apply_ejection(worker);
-  // What it failed before may come back to it. Else a fleet whose workers are restarted one after the other, faster
-  // than a queued answer gets its next token, runs out of workers for that answer.
+  // Requests that it failed before may come back to it. Otherwise a fleet whose workers are restarted one after the
+  // other, faster than a queued answer gets its next token, runs out of workers for that answer.
   live_.for_each([worker](DispatchedRequest& request) { std::erase(request.query.excluded, worker); });
 }
 
@@ -327,7 +327,7 @@ void Dispatcher::on_paused(DispatchHandle handle) {
   stalls_.on_left(request.worker);
 }
 
-// The worker may have had nothing else that showed progress in the meantime.
+// While the answer was not read, the worker may have had no other that showed progress.
 void Dispatcher::on_resumed(DispatchHandle handle, TimePoint now) {
   DispatchedRequest& request = live(handle);
   if (!std::exchange(request.paused, false)) return;
@@ -408,8 +408,8 @@ void Dispatcher::check_stalls(Findings& findings, TimePoint now) {
   }
 }
 
-// By the router's rule: of the workers that have the adapter, those of the best group. None of them may be among the
-// fleet's available ones, which are better but do not have it.
+// By the router's rule: the workers of the best group among those that have the adapter. None of them may be available
+// by WorkerView::available, because workers without the adapter may be in a better group.
 bool Dispatcher::can_go_elsewhere(const DispatchedRequest& live) const {
   const auto fleet = fleet_->views();
   const std::uint8_t group = routing::best_group(fleet, live.query.adapter);
@@ -477,10 +477,10 @@ void Dispatcher::finish(DispatchHandle handle, Outcome outcome, TimePoint now) {
   take_back(ended, now);
   if (const routing::RoutedRequest* const routed = router_->find(ended.attempt)) {
     charge(ended, ended.prompt_tokens + static_cast<double>(routed->output_tokens), now);
-    // Nobody told of a first token, but an answer that has ended had one.
+    // No first token was reported, but an answer that has ended had one.
     if (outcome == Outcome::kCompleted && !routed->decoding && ended.generates) on_warm_answer(ended.worker);
   }
-  // What nothing failed of is told by how it ended, in the same word as in metrics and logs.
+  // If no failure was reported, the outcome says how the request ended, in the same word as in metrics and logs.
   if (outcome == Outcome::kClientGone || outcome == Outcome::kRefused)
     router_->on_failed(ended.attempt, to_string(outcome));
   router_->on_finished(ended.attempt, outcome == Outcome::kCompleted, now);

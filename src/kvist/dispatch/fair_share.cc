@@ -28,7 +28,7 @@ void FairShare::charge(std::uint64_t id, double tokens, TimePoint now) {
   const auto found = by_id_.find(id);
   if (found == by_id_.end()) return;
   Key& key = *found->second;
-  const double grown = tokens * growth(now);  // first of all, because it may change what all keys have
+  const double grown = tokens * growth(now);  // comes first, because it may change the tokens of all keys
   const double before = key.tokens;
   key.tokens = std::max(0.0, before + grown);
   tokens_ += key.tokens - before;
@@ -44,7 +44,7 @@ void FairShare::forget_oldest() {
   tokens_ -= key.tokens;
   by_id_.erase(key.id);
   keys_.pop_front();
-  // What is left of rounding must not be taken for somebody's tokens.
+  // The remainder of rounding must not count as somebody's tokens.
   if (keys_.empty()) weights_ = tokens_ = 0;
 }
 

@@ -71,7 +71,7 @@ void Fleet::retire(WorkerId id, TimePoint now) {
   Worker& worker = workers_.at(id.value());
   worker.open = false;
   worker.last_problem = "removed";
-  // Also if it was not healthy already: what was at it is paid for by nobody (Dispatcher::is_free()).
+  // Even if the worker was not healthy before: retries of the requests at it cost nothing (Dispatcher::is_free()).
   worker.health = WorkerHealth::kUnhealthy;
   worker.found = worker.since = now;
   update_availability();

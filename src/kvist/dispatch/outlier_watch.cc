@@ -50,7 +50,7 @@ bool OutlierWatch::on_failure(WorkerId id, AttemptFailure failure, std::string_v
   ++worker.failures_in_a_row;
   if (worker.state == Ejection::kOut) return false;
   if (worker.state != Ejection::kIn) {
-    // What began before the request that tries it out says nothing new.
+    // An attempt that began before the request that tries the worker out says nothing new.
     if (began < worker.since) return false;
     eject(id, EjectionRule::kTrialFailed, failure, problem, now);
     return true;
@@ -125,7 +125,7 @@ void OutlierWatch::enter(Worker& worker, Ejection state, TimePoint now) {
   worker.since = now;
 }
 
-// Twice as long if the worker had not been well for long since the last time. A worker on trial had not been back.
+// Twice as long as the last time if the worker had not been back for long. A worker on trial had not been back.
 void OutlierWatch::eject(WorkerId id, EjectionRule rule, AttemptFailure failure, std::string_view problem,
                          TimePoint now) {
   Worker& worker = workers_[id.value()];
@@ -175,7 +175,7 @@ OutlierWatch::Half OutlierWatch::within_window(const Window& window, TimePoint n
   return sum;
 }
 
-// Ejected workers do not speak for the others.
+// Ejected workers do not count as others.
 double OutlierWatch::share_of_others(WorkerId id, TimePoint now) const {
   Half sum;
   for (std::uint32_t i = 0; i < workers_.size(); ++i) {

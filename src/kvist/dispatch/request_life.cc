@@ -74,7 +74,7 @@ LifeActions RequestLife::on_rerouted(const std::optional<routing::Decision>& dec
 
 LifeActions RequestLife::on_served_by(WorkerId worker) {
   if (phase_ != Phase::kWaiting || worker == decision_.worker) return {};
-  // If there is no such worker, the answer is taken as one of the first.
+  // If no worker has that place, the answer counts as the first worker's.
   left_ = std::exchange(phase_, Phase::kAsking);
   failure_ = AttemptFailure::kSilent;
   LifeActions actions;
@@ -90,18 +90,18 @@ LifeActions RequestLife::on_status(int status) {
   status_ = status;
   phase_ = Phase::kAnswering;
   const auto failure = failure_of_status(status, scope_);
-  // What was refused was not carried out.
+  // A request that was refused was not carried out.
   const bool refused = failure && (*failure == AttemptFailure::kBackPressure ||
                                    *failure == AttemptFailure::kNoAdapter || is_disputed(*failure));
   if (failure && (repeatable_ || refused)) {
     LifeActions actions = ask_for_another(*failure, fmt::format("answered a request with status {}", status));
-    // One that is shutting down says so too, and its /health knows which of the two it is.
+    // A worker that is shutting down answers so too, and its /health tells which of the two it is.
     constexpr int kServiceUnavailable = 503;
-    // One whose adapter is gone has a new list of models.
+    // A worker whose adapter is gone has a new list of models.
     if (status == kServiceUnavailable || *failure == AttemptFailure::kNoAdapter) actions.doubt = decision_.worker;
     return actions;
   }
-  // A refusal is no part of an answer that was begun.
+  // A refusal is not a part of an answer that was begun.
   if (begun_ && (status < 200 || status >= 300)) return break_off(broken_);
   LifeActions actions;
   actions.answer = LifeAnswer::kPassOn;
@@ -135,8 +135,8 @@ LifeActions RequestLife::on_lost(bool timed_out, std::string_view problem, bool 
   const AttemptFailure failure = timed_out ? AttemptFailure::kTimedOut : AttemptFailure::kTransport;
   LifeActions actions;
   if (begun_ && timed_out) {
-    // The answer is long, or the client slow: neither is the worker's failure. One that stands still is noticed by
-    // StallWatch.
+    // The answer is long or the client slow, and neither is the worker's failure. StallWatch notices a worker that
+    // stands still.
     actions = break_off({ErrorCode::kDeadlineExceeded, "the answer took longer than a request may"});
     actions.over = Outcome::kTimedOut;
   } else if (attempt_begun_) {
@@ -245,7 +245,7 @@ LifeActions RequestLife::end_with(const Error& error, Outcome outcome) {
 }
 
 LifeActions RequestLife::move_or_break_off(AttemptFailure failure, std::string_view problem, const Error& error) {
-  // What is passed on of a failed attempt is no answer to go on with, and its failure was reported.
+  // What is passed on of a failed attempt is not an answer that can go on elsewhere, and its failure was reported.
   if (resumable_ && phase_ != Phase::kPassingOn) {
     broken_ = error;
     return ask_for_another(failure, problem);

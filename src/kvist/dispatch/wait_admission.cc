@@ -9,11 +9,11 @@
 namespace kvist::dispatch {
 namespace {
 
-/// Requests that the mean goes back over.
+/// About how many of the latest requests the mean counts.
 constexpr double kMeanOf = 64;
 /// With fewer first tokens, the forecasts are those of the prior.
 constexpr std::uint64_t kEnoughFirstTokens = 8;
-/// Requests that a cold worker of an unknown number of slots is taken to have room for: vLLM's default.
+/// How many requests a cold worker is assumed to have room for if its number of slots is unknown: vLLM's default.
 constexpr std::uint32_t kAssumedSlots = 256;
 
 std::int32_t told_apart(std::int32_t priority) {
@@ -36,13 +36,13 @@ Duration retry_after(double over_ms) {
   return std::max(kLeast, Duration(seconds));
 }
 
-/// What a request's first token takes without a wait.
+/// How long a request's first token takes without a wait.
 double own_ms(const routing::Candidate& candidate) {
   return std::max(0.0, candidate.forecast.ttft_ms - candidate.forecast.wait_ms());
 }
 
-/// The forecast knows who of those that run will end soon. Of more requests than there are slots, it does not know that
-/// those that wait will run one batch after the other.
+/// The forecast knows which running requests will end soon. If more requests wait than there are slots, it does not
+/// know that they will run one batch after the other.
 double slot_wait_ms(const routing::Candidate& candidate, double answer_tokens) {
   const double slots = candidate.limits.max_batch_size;
   const double before = candidate.load.requests + 1 - slots;
@@ -111,7 +111,7 @@ bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
   return false;
 }
 
-// `reason` is the first bound that the wait is above.
+// `reason` becomes the first bound that the wait exceeds.
 double WaitAdmission::Check::limit_ms(const routing::Candidate& candidate, double wait_ms,
                                       RefusalReason& reason) const {
   const bool is_light = share_ <= kLightKey;
@@ -125,7 +125,7 @@ double WaitAdmission::Check::limit_ms(const routing::Candidate& candidate, doubl
   limit_ms *= std::max(1.0, factor);
   if (factor < 1) lower(limit_ms * factor, RefusalReason::kPriority);
   if (share_ > 1) lower(limit_ms * std::max(kLeastShareFactor, 1 / share_), RefusalReason::kShare);
-  // What a prior says of a prompt's own time is no reason to refuse it.
+  // A prior's estimate of a prompt's own time is no reason to refuse it.
   if (profile_->first_token_within > Duration(0) && !admission_->is_cold(candidate))
     lower(to_milliseconds(profile_->first_token_within) - own_ms(candidate), RefusalReason::kDeadline);
   return limit_ms;
@@ -144,8 +144,8 @@ std::optional<RefusalReason> WaitAdmission::Check::takes_kept_slot(const routing
   return is_over ? RefusalReason::kShare : RefusalReason::kPriority;
 }
 
-// A request that is overdue shows that those behind it will be too. It is given as long as a standing queue may be,
-// because no forecast is exact.
+// A request that is overdue shows that those behind it will be overdue too. It counts as overdue only after the wait of
+// a standing queue, because no forecast is exact.
 double WaitAdmission::wait_ms(const routing::Candidate& candidate, TimePoint now) const {
   if (candidate.load.requests == 0 || is_cold(candidate)) return 0;
   const double slot_ms = slot_wait_ms(candidate, forecaster_->output_lengths().mean_tokens());
