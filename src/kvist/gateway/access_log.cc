@@ -22,7 +22,7 @@ namespace kvist::gateway {
 namespace {
 
 constexpr mode_t kMode = 0640;
-/// How long a pipe may take nothing, how long that is tried on at the end, and how often a file is looked after.
+/// How long a pipe may take nothing, how long it may do so at the end, and how often the file's name is checked.
 constexpr Duration kPatience = std::chrono::seconds(1);
 constexpr Duration kLastPatience = std::chrono::seconds(1);
 constexpr Duration kLookEvery = std::chrono::seconds(1);
@@ -38,7 +38,7 @@ int open_file(const std::string& file) {
   return ::open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, kMode);
 }
 
-/// Of a file that could not be opened.
+/// The error of a file that could not be opened.
 bool is_unread_pipe(const std::string& file, int error) {
   struct stat named{};
   return error == ENXIO && ::stat(file.c_str(), &named) == 0 && S_ISFIFO(named.st_mode);
@@ -120,8 +120,8 @@ void AccessLog::run() {
   }
 }
 
-/// Waits until there is something to write; where nobody reads a pipe, until it is time to look again. Returns false at
-/// the end.
+/// Waits until there is something to write or, if nobody reads the pipe, until it is time to look again. Returns false
+/// at the end.
 bool AccessLog::await_work() {
   std::unique_lock lock(mutex_);
   if (descriptor_ < 0 && !waiting_.empty()) woken_.wait_for(lock, kLookEvery, [this] { return stopping_; });

@@ -22,7 +22,7 @@ namespace {
 
 /// Writing the decisions holds the loop up for about 10 ms per MiB.
 constexpr std::size_t kMaxDecisionsAnswerBytes = std::size_t{1} << 20;
-/// Of a request that sets the mode, which is read as YAML at about 300 ms per MB.
+/// The most bytes of a request that sets the mode, which is read as YAML at about 300 ms per MB.
 constexpr std::size_t kMostModeBytes = 1'024;
 
 struct NewMode {
@@ -156,7 +156,7 @@ void write_worker(JsonWriter& json, const ModelParts& parts, const KvEventsRepor
   json.end_object();
 }
 
-/// `listed`: it is one of several, so it says more of itself.
+/// `listed`: the model is one of several, so its object has more fields.
 void write_model_status(JsonWriter& json, const ServedModel& model, const KvEventsReport& events, bool listed) {
   const ModelParts& parts = model.parts;
   json.begin_object();
@@ -181,7 +181,7 @@ bool has_decision(const ModelParts& parts, const std::string& request) {
   return false;
 }
 
-/// A request is looked for everywhere; otherwise the model has to be clear.
+/// A request is looked for in all models; otherwise the query has to tell which model is meant.
 Result<ServedModel*> decisions_model(const ServedModels& models, const DecisionsQuery& query) {
   if (query.model.empty() && !query.request.empty()) {
     const std::vector<ServedModel*> all = models.all();

@@ -22,7 +22,7 @@ std::optional<T> number(std::string_view text) {
   return value;
 }
 
-/// Nothing: not a number above 0.
+/// Returns nothing if the field is not a number above 0.
 std::optional<Duration> time_of(std::string_view text, double seconds_per_unit) {
   const auto value = number<double>(text);
   if (!value || !(*value > 0)) return std::nullopt;

@@ -11,7 +11,7 @@ namespace {
 
 using dialects::Dialect;
 
-// The key under the name that all workers know; whether they get it is decided with the other credentials.
+// Puts the key under the name that all workers know. Whether they get it is decided with the other credentials.
 void rename_key(net::Headers& headers) {
   const auto key = headers.find("X-API-Key");
   if (key && !headers.find("Authorization")) headers.set("Authorization", "Bearer " + std::string(*key));

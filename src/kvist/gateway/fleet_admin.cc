@@ -34,8 +34,8 @@ struct NewWorker {
   spec::UpstreamSpec worker;
 };
 
-// Files are for who writes the gateway's file. Who may only change the fleet must not have the gateway send what is in
-// them to a server of his.
+// Only the author of the gateway's file may name files. Somebody who may only change the fleet must not be able to have
+// the gateway send their contents to a server of his.
 Result<NewWorker> read_new_worker(const ServedModels& models, const net::HttpRequest& request) {
   KVIST_TRY(const YamlNode body, read_body(request, R"({"name":"gpu-7","url":"http://10.0.0.7:8000"})"));
   for (const std::string_view key : {"api_key_file", "tls"}) {
@@ -92,7 +92,7 @@ void write_place(JsonWriter& json, const ServedModel& model, WorkerId id) {
   json.field("in_flight", parts.router.loads().load(id).requests).field("model", parts.spec.model).end_object();
 }
 
-/// How current what a cluster says of its workers is.
+/// Writes how current the clusters' lists of the model's workers are.
 void write_discovery(JsonWriter& json, const ServedModel& model, TimePoint now) {
   for (const DiscoveryReport& report : model.services.reports()) {
     json.begin_object().field("group", report.group).field("source", to_string(WorkerSource::kKubernetes));

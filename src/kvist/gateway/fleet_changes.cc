@@ -61,7 +61,8 @@ Result<void> FleetChanges::bring_in(const spec::UpstreamSpec& worker, const net:
   return cordon(worker.name);
 }
 
-// What a worker is sent, and trusted by, belongs to its URL, because calls to one address share their connections.
+// The key that a worker is sent and its TLS settings belong to its URL, because calls to one address share their
+// connections.
 Result<void> FleetChanges::check_url(const spec::UpstreamSpec& worker) const {
   for (std::uint32_t i = 0; i < parts_->fleet.size(); ++i) {
     const spec::UpstreamSpec& other = parts_->upstreams[i];
@@ -126,7 +127,8 @@ Result<void> FleetChanges::take_back(std::string_view name) {
   return {};
 }
 
-// It is held before anything else happens: an idle worker is gone at once, and who waits for its name would come.
+// The hold is set before anything else happens, because an idle worker is gone at once, and one that waits for its name
+// would take its place.
 Result<void> FleetChanges::drain(std::string_view name, Duration timeout) {
   KVIST_TRY_VOID(begin_drain(name, timeout));
   holds_.set(name, dispatch::WorkerHold::kRemoved);
@@ -194,7 +196,7 @@ void FleetChanges::carry_out(const FleetPlan& plan, WorkerSource source) {
       telemetry::log_info(log_component::kFleet, fmt::format("limits of {}: {}", worker.name, set.error().message));
   }
   for (const spec::UpstreamSpec& worker : plan.add) {
-    // One that comes back while it drains is the same still, unless an administrator drains it.
+    // A worker that comes back while it drains is still the same one, unless an administrator drains it.
     const std::optional<WorkerId> present = parts_->places.find(worker.name);
     const bool drains = present && parts_->places.place(*present).state == dispatch::PlaceState::kDraining &&
                         parts_->upstreams[present->value()] == worker &&

@@ -5,9 +5,9 @@
 namespace kvist::gateway {
 namespace {
 
-/// No request takes more, whatever a worker says.
+/// The most tokens that a request is charged, whatever a worker reports.
 constexpr std::uint64_t kMostTokens = 100'000'000;
-/// When a place will be free is not known; a client that asks after so long is not a burden.
+/// It is not known when a place will be free. A client that asks again after this time is no burden.
 constexpr Duration kPlaceWait = std::chrono::seconds(1);
 constexpr Duration kLongestWait = std::chrono::hours(24);
 

@@ -70,7 +70,7 @@ std::string read_word(std::string_view word, std::string_view value, KeyRecord& 
   return good ? std::string() : fmt::format("{} {}", word, kNumber);
 }
 
-/// The same for the whole line.
+/// What is wrong with the whole line; empty if nothing is.
 std::string read_line(std::string_view line, KeyRecord& record) {
   if (line.size() > kMostLineBytes) return fmt::format("is longer than {} bytes", kMostLineBytes);
   std::vector<std::string_view> seen;

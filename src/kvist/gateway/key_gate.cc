@@ -30,7 +30,7 @@ net::HttpResponse unknown_key(bool has_one) {
   return response;
 }
 
-// So that a client, and the log, can say which of its requests it was.
+// Adds the request's id, so that the client and the log can tell which request it was.
 net::HttpResponse named(net::HttpResponse answer, const net::Headers& request) {
   if (const auto id = given_request_id(request); !id.empty()) answer.headers.set(kRequestIdHeader, std::string(id));
   return answer;

@@ -15,7 +15,7 @@ namespace kvist::gateway {
 namespace {
 
 constexpr std::string_view kComponent = "kubernetes";
-/// Between attempts to find out how the cluster is reached.
+/// The pause between attempts to find out how the cluster is reached.
 constexpr Duration kPause = std::chrono::seconds(1);
 
 std::optional<std::string> environment(const std::string& name) {
@@ -173,7 +173,7 @@ class KubernetesGroups::Group {
     return {};
   }
 
-  /// The cluster has said something, or has ceased to.
+  /// The cluster has reported something, or has stopped reporting.
   void on_event() {
     log_state();
     const std::uint64_t changes = slices_.changes() + pods_.changes();

@@ -14,7 +14,8 @@
 namespace kvist::gateway {
 namespace {
 
-// Taken from an inbox before other work of the loop gets its turn: some 800 blocks, a fifth of a millisecond.
+// How much is taken from an inbox before other work of the loop gets its turn: some 800 blocks, a fifth of a
+// millisecond.
 constexpr std::size_t kPieceBytes = 64U << 10;
 
 kv::EventSequencer::Options sequencer_options(bool replay_available) {

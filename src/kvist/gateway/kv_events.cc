@@ -10,7 +10,7 @@
 namespace kvist::gateway {
 namespace {
 
-/// How long routing may not know of events that changed nothing it has to follow at once.
+/// How late routing may hear of changes that it need not follow at once.
 constexpr Duration kNewsTime = std::chrono::milliseconds(2);
 
 class MutexGate final : public routing::PromptsUnderWay::Gate {

@@ -38,7 +38,7 @@ namespace {
 
 constexpr int kOk = 200;
 
-// Entries, of which the first of each name counts. A fleet may have thousands of adapters, each at many workers.
+// A list of entries; the first of each name counts. A fleet may have thousands of adapters, each at many workers.
 class Cards {
  public:
   void add(openai::ModelCard card) {
@@ -53,7 +53,7 @@ class Cards {
 };
 
 // The workers' entries, each once, in the order of the workers; nothing if none of them gave a list. Takes the adapters
-// of those that did out of `adapters`: what they have they have said now.
+// of workers that gave a list out of `adapters`, because their lists have them.
 std::optional<Cards> merged(const std::vector<Result<net::HttpResponse>>& answers,
                             std::vector<std::vector<std::string>>& adapters) {
   std::optional<Cards> models;
@@ -69,8 +69,8 @@ std::optional<Cards> merged(const std::vector<Result<net::HttpResponse>>& answer
   return models;
 }
 
-// Adapters of workers that did not answer, or were not asked because better ones are there: requests for them are taken
-// all the same.
+// Lists the adapters of workers that did not answer, or were not asked because better ones are there. Requests for them
+// are taken all the same.
 void add_adapters(Cards& models, const std::string& model, const std::vector<std::vector<std::string>>& adapters) {
   for (const std::vector<std::string>& of_worker : adapters) {
     for (const std::string& adapter : of_worker) {
@@ -97,7 +97,7 @@ void add_aliases(Cards& models, const std::string& model, const std::vector<std:
   }
 }
 
-// What the gateway says of its model if no worker says anything.
+// The gateway's own entry for its model, used if no worker gives one.
 Cards own_card(const std::string& model, std::uint32_t max_model_len, double created) {
   Cards cards;
   auto own = openai::parse_model_list(openai::model_list({model}, static_cast<std::int64_t>(created), max_model_len));

@@ -10,7 +10,7 @@
 namespace kvist::gateway {
 namespace {
 
-/// So much of a name that does not exist is repeated.
+/// How much of an unknown name a message repeats.
 constexpr std::size_t kMostQuoted = 200;
 
 }  // namespace

@@ -166,7 +166,7 @@ void ModelParts::turn_out(WorkerId id) {
 }
 
 void ModelParts::clear(WorkerId id) {
-  // In this order: what the loops have to tell may lead to something that the thread of the KV events has to do.
+  // The loops come first, because what they report may give the thread of the KV events something to do.
   after_all_proxies([this, id] {
     events.forget(id, [this, id] {
       dispatcher.forget(id);
@@ -256,7 +256,7 @@ void ModelParts::on_models(WorkerId worker, const std::vector<dispatch::ServedMo
   log_models(models, worker, fleet.worker(worker).name);
 }
 
-// What one worker serves can change what is to be thought of the others.
+// What one worker serves can change whether the others may be used.
 void ModelParts::update_models() {
   for (std::uint32_t i = 0; i < fleet.size(); ++i)
     fleet.set_model(WorkerId(i), models.is_usable(WorkerId(i)), models.worker(WorkerId(i)).max_model_len);

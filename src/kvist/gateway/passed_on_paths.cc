@@ -13,7 +13,7 @@ constexpr auto kComputing = std::to_array<std::string_view>(
     {"/tokenize", "/detokenize", "/score", "/rerank", "/pooling", "/classify", "/v1/embeddings", "/v1/score",
      "/v1/rerank", "/v1/pooling", "/v1/classify", "/v2/rerank", "/v2/embed", "/v1/messages",
      "/v1/messages/count_tokens", "/v1/audio/transcriptions", "/v1/audio/translations"});
-/// Below one of the prefixes, but not for clients: vLLM's /v1/load_lora_adapter and /v1/unload_lora_adapter.
+/// Paths below one of the prefixes that are not for clients: vLLM's /v1/load_lora_adapter and /v1/unload_lora_adapter.
 constexpr auto kSteering = std::to_array<std::string_view>({"lora_adapter"});
 
 bool is_plain(char c) {

@@ -10,7 +10,7 @@
 namespace kvist::gateway {
 namespace {
 
-// What list, map and vectors take per segment.
+// The memory that list, map and vectors take per segment.
 constexpr std::size_t kSegmentOverheadBytes = 256;
 
 // Ids of segments begin with 1 and never reach these numbers.

@@ -1,4 +1,4 @@
-// ProxiedRequest: what histograms, access log and traces are told of it.
+// ProxiedRequest: its reports to histograms, access log and traces.
 #include <algorithm>
 #include <utility>
 

@@ -139,7 +139,8 @@ void ProxiedRequest::keep_alive(TimePoint now, Duration interval) {
   job_.exchange->write(": keep-alive\n\n");
 }
 
-// What came late is told as errors are in a begun stream. A worker may answer a request for a stream as a whole.
+// Behind a comment, the answer is sent as an event, as errors are in a begun stream. A worker may answer a request for
+// a stream as a whole.
 void ProxiedRequest::respond(net::HttpResponse answer) {
   if (!head_is_sent_) return job_.exchange->respond(std::move(answer));
   constexpr int kFirstError = 300;

@@ -13,14 +13,15 @@ namespace {
 constexpr auto kOneHop = std::to_array<std::string_view>({"connection", "proxy-connection", "keep-alive",
                                                           "proxy-authenticate", "proxy-authorization", "te", "trailer",
                                                           "transfer-encoding", "upgrade", "content-length"});
-// Where a browser's page is from was judged by the gateway: a worker would take its Host for another one.
+// The gateway has judged where a browser's page is from; a worker would compare it with another Host.
 constexpr auto kClientOnly =
     std::to_array<std::string_view>({"host", "expect", "accept-encoding", "origin", "access-control-request-method",
                                      "access-control-request-headers", openai::kResumableHeader});
 constexpr auto kClientOnlyAndSecret = std::to_array<std::string_view>(
     {"host", "expect", "accept-encoding", "origin", "access-control-request-method", "access-control-request-headers",
      openai::kResumableHeader, "authorization", "x-api-key", "api-key", "cookie", "x-kvist-request"});
-/// What a worker says of itself, or asks of browsers: it is not the server that the client knows.
+/// Fields in which a worker describes itself or instructs browsers. They are left out, because it is not the server
+/// that the client knows.
 constexpr auto kWorkerOnly = std::to_array<std::string_view>(
     {"server", "set-cookie", "set-cookie2", "via", "x-powered-by", "alt-svc", "clear-site-data", "nel", "report-to",
      "strict-transport-security", "access-control-allow-origin", "access-control-allow-credentials",

@@ -40,7 +40,7 @@ net::HttpHeadCheck stranger_check(KeyGate* keys, RequestReporter* reporter) {
   };
 }
 
-// The settings' word and the network's are the same in the same order.
+// The enumerations of the settings and of the network have the same members in the same order.
 static_assert(static_cast<int>(spec::ClientCertificates::kRequired) ==
                   static_cast<int>(net::ClientCertificates::kRequired) &&
               static_cast<int>(spec::ClientCertificates::kOptional) ==

@@ -51,7 +51,7 @@ void RecordFile::append(std::string_view line) {
   if (size > 0 && size + line.size() > spec_.max_file_bytes) {
     flush();
     rotate();
-    // Without a new file there is none: the next line tries again.
+    // If no new file can be opened there is none, and the next line tries again.
     if (!begin()) {
       ++counters_.lost_lines;
       return;
@@ -64,7 +64,7 @@ void RecordFile::append(std::string_view line) {
 
 void RecordFile::flush() {
   if (pending_.empty()) return;
-  // Still without a file after a rotation that failed: is there room again?
+  // There is no file because a rotation failed. Tries whether there is room again.
   const bool written = (descriptor_ >= 0 || begin()) && write_all(pending_);
   (written ? counters_.lines : counters_.lost_lines) += pending_lines_;
   pending_.clear();
@@ -72,7 +72,7 @@ void RecordFile::flush() {
 }
 
 bool RecordFile::begin() {
-  // Who may read what passes through a gateway is the owner's to say.
+  // The owner decides who may read the traffic of a gateway.
   constexpr mode_t kOwnerOnly = 0600;
   descriptor_ = ::open(spec_.file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kOwnerOnly);
   size_ = 0;
@@ -80,7 +80,7 @@ bool RecordFile::begin() {
     note_failure("cannot be made");
     return false;
   }
-  // A file without its head tells nothing: not even a later line is written to it.
+  // A file without its head is useless, so no later line is written to it either.
   if (!write_all(head_(part_))) {
     ::close(std::exchange(descriptor_, -1));
     return false;
@@ -108,7 +108,7 @@ bool RecordFile::write_all(std::string_view text) {
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
       note_failure("cannot be written");
-      // Back to the last whole line; what follows goes on from there.
+      // Cuts the file back to its last whole line, behind which the next lines are written.
       if (::ftruncate(descriptor_, static_cast<off_t>(size_)) == 0) ::lseek(descriptor_, 0, SEEK_END);
       return false;
     }

@@ -26,7 +26,7 @@ std::uint64_t RequestReporter::draw() {
 
 namespace {
 
-/// Of a request's path, so that reports that wait are bounded in bytes too.
+/// The most bytes of a request's path, so that waiting reports are bounded in bytes too.
 constexpr std::size_t kMostPath = 512;
 
 std::string path_of(const net::HttpRequest& request) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr auto kLeavingPeriod = std::chrono::milliseconds(50);
 
-/// Nothing of it is left but what is known of it.
+/// Whether the model has no worker, no request and no pending work any more.
 bool is_empty(const ServedModel& model) {
   const ModelParts& parts = model.parts;
   return parts.places.vacant() == parts.places.size() && parts.dispatcher.in_flight() == 0 &&
@@ -159,7 +159,7 @@ void ServedModels::close(ServedModel& model) {
   const auto one_closed = [this, &model, open] {
     if (--*open > 0) return;
     model.parts.events.report([this, id = model.parts.model_id](const KvEventsReport&) {
-      // Not from within a call of what is destroyed.
+      // Posted, because the model must not be destroyed within a call of its own.
       loop_->post([this, id, home = shared_->home] {
         if (home->open) forget(id);
       });

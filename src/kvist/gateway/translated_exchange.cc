@@ -97,7 +97,7 @@ void TranslatedExchange::fail_stream(const Error& error) {
   leave();
 }
 
-// Not at once: the proxy is calling this object.
+// Posted, because the proxy is calling this object now.
 void TranslatedExchange::leave() {
   loop_->post([gone = on_gone_] {
     if (const auto handler = std::exchange(*gone, nullptr)) handler();

@@ -17,7 +17,7 @@ bool is_wide(std::string_view text) {
   return text.substr(0, kFirst).contains('\0');
 }
 
-// A form, a file or an audio recording may begin with any bytes, and says that it is none.
+// A form, a file or an audio recording may begin with any bytes. Its Content-Type says that it is no JSON.
 bool may_be_json(const net::Headers& headers) {
   const auto type = headers.find("Content-Type");
   if (!type) return true;
@@ -37,7 +37,7 @@ Result<UnreadBody> settle_unread(net::HttpRequest& request, const PromptReader& 
     const std::string model = openai::model_of(request.body).value_or("");
     known.adapter = reader.adapter_named(model, readings);
     if (reader.is_alias(model)) {
-      // What is no object behind its model is left as it is, for the worker to refuse.
+      // If the body is not an object behind its model, it stays as it is, for the worker to refuse.
       if (auto renamed = openai::with_model(request.body, reader.model())) request.body = *std::move(renamed);
     }
   }

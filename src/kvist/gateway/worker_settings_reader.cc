@@ -15,7 +15,8 @@ WorkerSettingsReader::~WorkerSettingsReader() = default;
 
 void WorkerSettingsReader::read(const WorkerSettingsSource& source, Done done) {
   if (!source.has_files()) return done(read_settings(source));
-  // What waits is bounded by who asks: the workers of the file and of DNS answers, and the calls of administrators.
+  // Waiting work is bounded by those who ask: the workers of the file and of DNS answers, and the calls of
+  // administrators.
   constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
   if (!pool_) pool_ = std::make_unique<ReadingPool>(*loop_, ReadingPool::Options{.threads = 1, .max_waiting = kAny});
   const bool submitted = pool_->submit(
@@ -30,7 +31,7 @@ void WorkerSettingsReader::read(const WorkerSettingsSource& source, Done done) {
   KVIST_CHECK(submitted, "a pool without a bound takes everything");
 }
 
-// The stamps are taken before the files are read, so that a change during that is noticed the next time.
+// The stamps are taken before the files are read, so that a change while they are read is noticed the next time.
 Result<net::ServerSettings> WorkerSettingsReader::look_up(const WorkerSettingsSource& source) {
   net::FileStamps stamps = net::WatchedFiles::stamps_of(files_of(source));
   const auto found = std::ranges::find(known_, source, &Known::source);

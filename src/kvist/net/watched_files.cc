@@ -40,7 +40,7 @@ void WatchedFiles::ask() {
   for (Group& group : groups_) group.changes.ask();
 }
 
-// The stamps are taken before the file is read, so that a change during that is noticed the next time.
+// The stamps are taken before the file is read, so that a change while it is read is noticed the next time.
 void WatchedFiles::look() {
   for (Group& group : groups_) {
     if (group.changes.look(stamps_of(group.files))) group.on_change();
