@@ -69,7 +69,7 @@ double law_below(const spec::ArrivalSpec& spec, double relative) {
   return gamma_share_below(shape, relative * shape);
 }
 
-/// Instants of bursts: of arrivals that were due at one instant, the first that was sent.
+/// The instants of bursts: among arrivals that were due at one instant, the first that was sent counts.
 std::vector<double> sent_instants(const std::vector<Arrival>& arrivals, ArrivalKind kind) {
   std::vector<double> instants;
   for (std::size_t i = 0; i < arrivals.size(); ++i) {

@@ -22,7 +22,7 @@ class Lookups {
     }
   }
 
-  /// The first after `now`.
+  /// The first look-up after `now`.
   [[nodiscard]] std::size_t next(std::uint64_t key, std::size_t now) const {
     const auto entry = at_.find(key);
     if (entry == at_.end()) return kNever;
@@ -34,8 +34,8 @@ class Lookups {
   std::unordered_map<std::uint64_t, std::vector<std::size_t>> at_;  // only looked up, never iterated
 };
 
-/// Belady's cache. Extents lose blocks from their ends, so that what is left is still a beginning; the extents before
-/// one are needed whenever it is, so that none loses a block before those behind it have gone.
+/// Belady's cache. Extents lose blocks from their ends, so that what is left is still a beginning. Whenever an extent
+/// is needed, those before it are too, so none loses a block before the extents behind it have gone.
 class ClairvoyantCache {
  public:
   ClairvoyantCache(std::uint64_t capacity, const Lookups& lookups) : capacity_(capacity), lookups_(&lookups) {}
@@ -94,7 +94,7 @@ class ClairvoyantCache {
   std::set<std::tuple<std::size_t, std::size_t, std::uint64_t>> order_;  // by next use, the deepest last
 };
 
-/// Who left how much of an extent: the most, and the most of anybody else.
+/// The request that left the most of an extent, how much that was, and the most that any other left.
 class TwoOwners {
  public:
   void add(std::size_t owner, std::uint32_t blocks) {

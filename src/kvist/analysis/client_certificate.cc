@@ -38,7 +38,7 @@ class ChunkAges {
   [[nodiscard]] bool exact(std::size_t chunk) const { return unsure(chunk) <= 0; }
 
  private:
-  // The list may end before the last chunk: what it does not mention is sure.
+  // The list may end before the last chunk. Chunks that it does not have are known exactly.
   [[nodiscard]] float unsure(std::size_t chunk) const {
     return chunk < turn_.unsure_ms.size() ? turn_.unsure_ms[chunk] : 0;
   }
@@ -100,7 +100,7 @@ void set_dispatch(const results::LevelRecord& level, ClientCertificate& certific
   for (const TurnSample& turn : level.turns) {
     const bool counts =
         turn.handed != TimePoint{} && turn.handed >= level.measure_from && turn.handed <= level.measure_to;
-    // What waited for a place was kept back by the order, not by the client.
+    // A start that waited for a place was held back by the order and not by the client.
     if (counts) delays.push_back(to_milliseconds(turn.handed - std::max(turn.ready, turn.intended)));
   }
   const Distribution delay = describe(std::move(delays));

@@ -19,8 +19,9 @@ struct LevelSamples {
   std::vector<ClusteredSample> ttft, tpot, itl, latency;
 };
 
-/// Of more gaps than this every second, third, ... is resampled, which bounds memory and time. The percentiles
-/// themselves are over all; how they vary depends on the conversations far more than on the number of gaps of each.
+/// If there are more gaps than this, every second or third or so is resampled, which bounds memory and time. The
+/// percentiles themselves are over all gaps; their variation depends far more on the conversations than on the number
+/// of gaps of each.
 constexpr std::size_t kMostGaps = 4'000'000;
 
 std::size_t gap_stride(const results::LevelRecord& level) {

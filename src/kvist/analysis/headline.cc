@@ -12,7 +12,7 @@
 namespace kvist::analysis {
 namespace {
 
-/// With fewer, Student's t has so few degrees of freedom that its interval says nothing.
+/// With fewer repetitions, Student's t has so few degrees of freedom that its interval says nothing.
 constexpr std::size_t kLeastRepetitionsForT = 3;
 
 template <Distribution ExactFigures::* kMetric, double Distribution::* kFigure>
@@ -24,8 +24,8 @@ constexpr auto kP50 = &Distribution::p50;
 constexpr auto kP95 = &Distribution::p95;
 constexpr auto kP99 = &Distribution::p99;
 
-/// The level's turns do not tell a rate where earlier levels' turns go on (spec::BetweenLevels::kContinue): there the
-/// snapshots do.
+/// If turns of earlier levels end in this one (spec::BetweenLevels::kContinue), the level's own turns do not tell a
+/// rate; the snapshots do.
 std::optional<double> rate(const LevelAnalysis& a, std::optional<double> ExactFigures::* exact_rate,
                            SnapshotMean PublishedFigures::* by_snapshots) {
   return a.exact.lacks_earlier_turns ? (a.published.*by_snapshots).mean : a.exact.*exact_rate;

@@ -72,7 +72,7 @@ class Courses {
   Courses(const results::LevelRecord& level, const CacheContext& context)
       : level_(level), context_(context), dataset_(context.workload, level.seed) {}
 
-  /// Nothing for a turn whose prompt is not known.
+  /// Returns nothing for a turn whose prompt is not known.
   std::optional<OracleRequest> request_of(const TurnSample& turn) {
     Course& course = course_of(turn);
     if (turn.turn != course.next_turn) return std::nullopt;

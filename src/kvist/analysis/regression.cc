@@ -20,7 +20,7 @@ bool overlap(const std::optional<Interval>& a, const std::optional<Interval>& b)
 FigureRegression compare_figure(const JudgedFigure& figure, const Estimate& before, const Estimate& after,
                                 const RegressionTolerance& tolerance) {
   FigureRegression result{.level = {}, .figure = figure, .before = before, .after = after, .change = {}};
-  if (!before.value) return result;  // it was not known before: nothing can have become worse
+  if (!before.value) return result;  // it was not known before, so it cannot have become worse
   if (!after.value) {
     result.verdict = RegressionVerdict::kUnknown;
     result.reason = "not measured any more";

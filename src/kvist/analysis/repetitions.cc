@@ -135,7 +135,7 @@ std::vector<TurnGroup> groups_of(const Analyses& all, std::vector<TurnGroup> Lev
   return merge_groups(repetitions);
 }
 
-/// Sums; nothing if one is not known.
+/// The sum; nothing if one of the values is not known.
 std::optional<CacheBounds> bounds_of(const Analyses& all) {
   CacheBounds merged{.sizes_known = true};
   for (const LevelAnalysis* a : all) {

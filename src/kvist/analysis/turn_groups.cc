@@ -70,7 +70,7 @@ std::vector<TurnGroup> groups_by(const results::LevelRecord& level, const RangeO
   return result;
 }
 
-/// A running mean over what is there.
+/// A running mean over the values that are there.
 void add(std::optional<double>& mean, const std::optional<double>& value, std::size_t& count) {
   if (!value) return;
   ++count;

@@ -100,7 +100,7 @@ void LoopMonitor::arm(TimePoint due) {
       ++stalls_;
       stalled_ += now - due;
     }
-    // The next tick of the same schedule. The ticks that a stall has missed are recorded already.
+    // Arms the next tick of the same schedule. The ticks that a stall has missed are recorded already.
     arm(std::max(due, now - (now - due) % kPeriod) + kPeriod);
   });
 }

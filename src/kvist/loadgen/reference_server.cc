@@ -128,8 +128,8 @@ class ReferenceServerImpl final : public ReferenceServer {
   void send_due() {
     const TimePoint now = net::now();
     while (!queue_.empty() && queue_.top().first <= now) {
-      // What a handler writes leaves when the handler is done. With a handler of its own each token leaves when its
-      // record says so, not after those of all other streams that are due at the same instant.
+      // What a handler writes is sent when the handler is done. So each token has a handler of its own, and leaves when
+      // its record says so instead of after the tokens of all other streams that are due at the same instant.
       loop_.post([this, stream = queue_.top().second] {
         if (!stream->exchange->client_gone()) send(stream);
       });

@@ -164,7 +164,7 @@ class ServiceImpl final : public Service, private TurnListener {
                   fmt::format("the load was changed {} times: start another one", kMostChanges));
     }
     const TimePoint now = net::now();
-    launch(driver_->poll(now));  // what was due before goes out as it was ordered
+    launch(driver_->poll(now));  // turns that were due before are sent as they were ordered
     if (driver_->stopped()) return fail(ErrorCode::kInvalidArgument, "the load has just ended");
     KVIST_TRY_VOID(driver_->change(change, now));
     changes_.push_back({.at = now, .change = change});
@@ -313,7 +313,8 @@ class ServiceImpl final : public Service, private TurnListener {
     }
   }
 
-  /// What is asked for after the end of a load, too. The stop counts: later, more would seem to wait.
+  /// Keeps what may be asked for after the end of a load. It is taken at the stop, because later more would seem to
+  /// wait.
   struct Refusals {
     workload::HeldBack held_back;
     std::optional<std::string> refused_starts;
@@ -355,7 +356,7 @@ class ServiceImpl final : public Service, private TurnListener {
     const workload::LoadChange now = driver_ ? settings_ : settings_at(0);
     return (is_open() ? now.rate : now.max_start_rate).value_or(0);
   }
-  /// What a load begins with that is started with this number.
+  /// The settings with which a load that is started with this number begins.
   [[nodiscard]] workload::LoadChange settings_at(std::uint32_t concurrency) const {
     const spec::ArrivalSpec& arrivals = options_.workload.arrivals;
     if (!is_open()) return {.concurrency = concurrency, .max_start_rate = options_.workload.target_rps};

@@ -13,7 +13,7 @@
 namespace kvist::loadgen {
 namespace {
 
-/// Until the schedule begins, so that every thread is there.
+/// The time until the schedule begins, so that every thread is ready.
 constexpr Duration kLead = std::chrono::milliseconds(20);
 
 /// A service on a loop and a thread of its own. Everything on the loop is made, used and destroyed on that thread.
@@ -73,7 +73,7 @@ void add_rates(const Progress& part, Progress& all) {
   all.window.conversation_starts_per_s += part.window.conversation_starts_per_s;
 }
 
-/// The mean of what is known.
+/// The mean of the values that are known.
 std::optional<double> mean_of(const std::vector<Progress>& parts,
                               const std::function<std::optional<double>(const Progress&)>& value) {
   double sum = 0;

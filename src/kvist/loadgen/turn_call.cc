@@ -123,7 +123,7 @@ void TurnCall::on_body(std::string_view data, TimePoint at) {
   const Result<void> result = reader_.feed(data, at);
   const std::uint32_t chunks = clock_.sample().chunks - chunks_before;
   if (chunks > 0) {
-    // A piece that is one event ends with the bytes that made it whole. Of several, the first may have come earlier.
+    // If a piece is one event, its last bytes made it whole. If it is several, the first events may have come earlier.
     const bool one_event = reader_.events() == events_before + 1 && reader_.between_events();
     const net::PieceAge age = call_->piece_age(one_event ? net::HttpCall::Bytes::kLast : net::HttpCall::Bytes::kAll);
     clock_.on_age(chunks, {.at_least = age.at_least, .at_most = age.at_most, .stamped = age.stamped});
@@ -155,8 +155,8 @@ void TurnCall::on_error(const Error& error) {
 void TurnCall::succeed(TimePoint ended) {
   finished_ = true;
   std::string reply = reader_.take_reply();
-  // As ids a message has one token per byte. Which ids the answer had is not known; how many, is. A server may say that
-  // there were more than it was asked for.
+  // As ids a message has one token per byte. The number of the answer's ids is known, but not which they were. A server
+  // may report more than it was asked for.
   if (target_->count_tokens && clock_.sample().completion_tokens == 0) {
     clock_.on_counted_tokens(target_->count_tokens(reply));
   }

@@ -30,7 +30,7 @@ void Clairvoyance::amend(const routing::RouteQuery& query, std::span<routing::Ca
   for (routing::Candidate& candidate : candidates) amend(query, candidate);
 }
 
-// Those that have given a first token: a prompt whose last part is under way has not.
+// The requests that have given a first token. A request whose last part of the prompt is under way has not.
 std::uint32_t Clairvoyance::decoding() const {
   auto count = std::ranges::count_if(view_.core.running, [](const engine::SequenceView& sequence) {
     return sequence.planned >= sequence.prefill_end && !sequence.ended;

@@ -123,7 +123,8 @@ void SimulatedGateway::attempt(TurnId id, const Relayed& relayed, std::vector<To
 void SimulatedGateway::on_refusal(Refusal refusal) {
   Relayed* const relayed = live_.find(refusal.turn);
   if (relayed == nullptr || relayed->life.decision().worker != refusal.worker) return;
-  // A full queue is a 429 of the live worker; one that is away refuses the connection; its other refusals are 400.
+  // A live worker answers 429 if its queue is full and refuses the connection if it is away; its other refusals are
+  // 400.
   if (refusal.error.code == ErrorCode::kUnavailable) {
     act(refusal.turn, *relayed, relayed->life.on_lost(false, refusal.error.message, false));
     return;
@@ -227,7 +228,7 @@ void SimulatedGateway::on_worker_lost(WorkerId worker) {
   await_health_check(worker);
 }
 
-// As worker_monitor.cc does when the time at which the process began is another one.
+// As worker_monitor.cc does when the process began at another time than before.
 void SimulatedGateway::on_worker_back(WorkerId worker) {
   fleet_.on_restarted(worker);
   router_.on_worker_restarted(worker);

@@ -25,7 +25,8 @@ namespace {
 
 constexpr Duration kStartTimeout = std::chrono::seconds(20);
 constexpr Duration kAnswerTimeout = std::chrono::seconds(60);
-/// Of one answer: a step ramps up, measures and drains for at least as long, and there are some fifteen steps.
+/// The longest time of one answer. A step ramps up, measures and drains for at least as long each, and there are some
+/// fifteen steps.
 constexpr Duration kMostLifetime = std::chrono::seconds(60);
 constexpr std::uint64_t kSeed = 1;
 constexpr const char* kRequestPrefix = "loadgen-1";  // of that seed
@@ -148,7 +149,7 @@ Result<loadgen::CalibrationStep> measure(const CalibrateOptions& options, const 
   KVIST_TRY_VOID(load->start(streams, kSeed));
   KVIST_TRY_VOID(sleep(lifetime(options) + options.first, options.stop));
   const TimePoint from = net::now();
-  // Of streams longer than that none might begin within it.
+  // If streams were longer than the time of measuring, none might begin within it.
   KVIST_TRY_VOID(sleep(std::max(options.measure, lifetime(options)), options.stop));
   const TimePoint to = net::now();
   KVIST_TRY(const loadgen::ClientLoad client, load->client_load());

@@ -44,7 +44,7 @@ Result<void> LiveLevels::begin(const spec::Arm& arm, const std::string& logs) {
       return started;
     }
   }
-  // Of a deployment that was started in this mode, the query verifies it.
+  // If the deployment was started in this mode, the query verifies that.
   KVIST_TRY_VOID(deployer_->enter(*how, deploy::Until::after(kReadyTimeout, options_.stop)));
   begun_ = true;
   return {};
@@ -55,7 +55,8 @@ Result<void> LiveLevels::start_deployment(const spec::ArmSpec& arm, const std::s
   spec::DeploymentSpec deployment = resolved_.spec.deployment;
   if (arm.mode) deployment.gateway.mode = *arm.mode;
   deployment.gateway.seed = gateway_seed(sweep_, arm.arm, 0);  // a live gateway gives its requests ids of its own
-  // As in a simulation: what the fleet does with the whole load is what is to be measured.
+  // Unless the file asks for it, no request is refused for its wait, as in a simulation: the sweep measures what the
+  // fleet does with the whole load.
   if (!deployment.gateway.admission.enabled) deployment.gateway.admission.enabled = false;
   if (sweep_.target.is_given()) {
     options_.progress(fmt::format("{}: {}", name, sweep_.target.url));

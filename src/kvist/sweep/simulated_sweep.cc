@@ -89,7 +89,8 @@ class SimulatedSweep {
   }
 
  private:
-  /// Loads that may be simulated at once: all, or with a rule that ends repetitions those of one repetition.
+  /// The loads that may be simulated at once: all of them or, with a rule that ends repetitions, those of one
+  /// repetition.
   [[nodiscard]] std::vector<std::vector<PlannedLoad>> rounds() const {
     if (!sweep_.comparison.stop_when) return {loads_};
     std::vector<std::vector<PlannedLoad>> rounds(sweep_.method.repetitions);
@@ -97,7 +98,7 @@ class SimulatedSweep {
     return rounds;
   }
 
-  /// Those that are still to be simulated; of those that the rule has ended a line is printed.
+  /// The loads that are still to be simulated. For those that the rule has ended a line is printed.
   [[nodiscard]] std::vector<PlannedLoad> open_of(const std::vector<PlannedLoad>& round) {
     std::vector<PlannedLoad> open;
     for (const PlannedLoad& load : round) {
