@@ -11,7 +11,7 @@
 
 namespace kvist::workload {
 
-/// Changes of a load's texts. Without any the load is as drawn.
+/// Changes of a load's texts. Without any the load has the texts that were drawn.
 struct ArmTexts {
   std::string opening = {};     ///< before the first message of every conversation
   bool frozen_replies = false;  ///< histories have seeded texts in place of the answers

@@ -13,8 +13,7 @@ namespace kvist::workload {
 /// Refuses a profile whose instants go back, whose shares are out of range, or which never has an arrival.
 [[nodiscard]] Result<void> check_profile(const std::vector<spec::ArrivalPoint>& profile);
 
-/// The profile with every share from `at` on multiplied by `factor`: what a change of the rate at that instant makes of
-/// it.
+/// The profile with every share from `at` on multiplied by `factor`, as a change of the rate at that instant makes it.
 [[nodiscard]] std::vector<spec::ArrivalPoint> scaled_from(std::vector<spec::ArrivalPoint> profile, Duration at,
                                                           double factor);
 

@@ -13,7 +13,7 @@
 
 namespace kvist::workload {
 
-/// What a file holds, by its first characters.
+/// What a file holds, as its first characters tell.
 enum class DatasetKind {
   kShareGpt,  ///< a JSON array of {"conversations": [{"from", "value"}, ...]}
   kChats,     ///< JSON lines with {"messages": [...]} or {"prompt": ...}
@@ -38,7 +38,7 @@ struct ChatLimits {
   std::size_t turns = 1'000;  ///< messages of the user in one conversation
 };
 
-/// Reads a ShareGPT file or JSON lines (docs/formats/datasets.md). What has no message of a user is
+/// Reads a ShareGPT file or JSON lines (docs/formats/datasets.md). A conversation without a message of a user is
 /// skipped. Errors name the file and the place; kInvalidArgument if there is no conversation at all, kTooLarge beyond a
 /// limit.
 [[nodiscard]] Result<std::vector<ChatScript>> read_chats(std::string_view text, const std::string& name,

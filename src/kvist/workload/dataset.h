@@ -39,13 +39,13 @@ class Dataset {
 
   [[nodiscard]] std::size_t size() const { return starters_.size(); }
   [[nodiscard]] const std::string& starter(std::size_t index) const { return starters_[index]; }
-  /// A text of so many tokens. One that stands behind another has a space before it where words need it.
+  /// A text of so many tokens. If it stands behind another text, a space comes before it where words need one.
   [[nodiscard]] std::string text_of(std::uint64_t seed, std::uint32_t tokens,
                                     text::TokenProse::Begins begins = text::TokenProse::Begins::kAText) const;
-  /// With what the first message of a conversation begins: the text of its group; empty without groups.
+  /// The text of the conversation's group, with which its first message begins; empty without groups.
   [[nodiscard]] std::string_view prefix_of(ConversationId conversation) const;
-  /// The script of a conversation; null where conversations are drawn. All scripts once, in an order of the seed's,
-  /// then all again in another one.
+  /// The script of a conversation; null if conversations are drawn. All scripts come once, in an order that follows
+  /// from the seed, then all again in another order.
   [[nodiscard]] const ChatScript* script_of(ConversationId conversation) const;
 
  private:

@@ -8,8 +8,8 @@
 
 namespace kvist::workload {
 
-/// A number within the bounds. The uniform law takes one draw from the stream. What falls outside of the bounds is
-/// drawn again, at most a thousand times; then it is the nearest bound.
+/// A number within the bounds. The uniform law takes one draw from the stream. A number outside of the bounds is drawn
+/// again, at most a thousand times; after that the nearest bound is taken.
 [[nodiscard]] std::uint32_t draw(const spec::BoundedCount& count, RandomStream& random);
 
 /// The mean of what draw() gives, within 2 % for laws that bounds cut.

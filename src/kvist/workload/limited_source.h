@@ -11,8 +11,8 @@
 
 namespace kvist::workload {
 
-/// Passes on the first `turns` turns of another source and then stops it. Turns beyond these are given back to it as
-/// abandoned before they are sent. Threads: one.
+/// Passes on the first `turns` turns of another source and then stops it. Further turns are not sent but given back to
+/// that source as abandoned. Threads: one.
 class LimitedSource final : public TurnSource {
  public:
   LimitedSource(std::unique_ptr<TurnSource> source, std::uint64_t turns) : source_(std::move(source)), left_(turns) {}

@@ -44,11 +44,11 @@ using LoadTexts = std::shared_ptr<const Mix>;
 
 /// Drives conversations. In a closed loop at most `level` are alive, and Pacer decides when they start. In an open loop
 /// `level` start per minute, by OpenArrivals. The next turn follows a reply after its think time, which is none unless
-/// it is asked for. A failed turn ends its conversation. Ids count up from 0 in order of start; of open arrivals in
-/// order of arrival, those refused included, so that an id means the same conversation however many were refused. A
-/// service carries its actions out over HTTP, or the simulation's event queue does. Threads: one. Invariants: every
-/// conversation alive has exactly one turn in flight; memory is bounded by most_in_flight() x the longest history;
-/// after stop() no action comes any more.
+/// it is asked for. A failed turn ends its conversation. Ids count up from 0 in the order of starts; with open arrivals
+/// in the order of arrivals, including refused ones, so that an id means the same conversation however many were
+/// refused. A service carries its actions out over HTTP, or the simulation's event queue does. Threads: one.
+/// Invariants: every conversation alive has exactly one turn in flight; memory is bounded by most_in_flight() x the
+/// longest history; after stop() no action comes any more.
 class LoadDriver final : public TurnSource {
  public:
   /// Requires: a specification that check_workload() accepts and level >= 1.
@@ -57,8 +57,8 @@ class LoadDriver final : public TurnSource {
   LoadDriver(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed, TimePoint start,
              std::shared_ptr<const std::vector<ChatScript>> scripts = nullptr,
              const std::shared_ptr<const std::vector<WorkloadPart>>& mix = nullptr, const ThinkTime& think_time = {});
-  /// The same with texts that were made before, of this seed. With a shard, that part of the load: its share of the
-  /// level's conversations or, in an open loop, of its arrivals. Requires: no fewer conversations than parts.
+  /// The same with texts of this seed that were made before. With a shard it drives that part of the load: its share of
+  /// the level's conversations or, in an open loop, of its arrivals. Requires: no fewer conversations than parts.
   LoadDriver(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed, TimePoint start,
              LoadTexts texts, const ThinkTime& think_time, const Shard& shard = {});
   LoadDriver(const LoadDriver&) = delete;  // because conversations refer to its data set

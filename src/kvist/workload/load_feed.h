@@ -59,8 +59,8 @@ struct LoadFeedLimits {
   std::size_t message_bytes = std::size_t{16} << 10;
 };
 
-/// Collects. A call takes a few additions; a text is copied up to its bound. Threads: one, the load's, which also takes
-/// the batches and hands them on. Memory: the limits.
+/// Collects what happens. A call takes a few additions; a text is copied up to its bound. Threads: the load's, which
+/// also takes the batches and hands them on. Memory: the limits.
 class LoadFeed {
  public:
   explicit LoadFeed(LoadFeedLimits limits = {}) : limits_(limits) {}

@@ -36,7 +36,7 @@ struct LoadInput {
 /// Refuses a load that cannot be driven: check_workload(), or a trace that was not loaded.
 [[nodiscard]] Result<void> check_load(const spec::WorkloadSpec& spec, const LoadInput& input);
 
-/// What a load needs that takes long to make, to be made before its start. Nothing for a replay. Errors:
+/// Makes the texts of a load before its start, because that takes long. Returns null for a replay. Errors:
 /// check_load()'s.
 [[nodiscard]] Result<std::shared_ptr<const Mix>> prepare_texts(const spec::WorkloadSpec& spec, const LoadInput& input,
                                                                std::uint64_t seed);
@@ -48,7 +48,7 @@ struct LoadInput {
 [[nodiscard]] Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& spec,
                                                                    const LoadInput& input, std::uint32_t concurrency,
                                                                    std::uint64_t seed, TimePoint start);
-/// The same with what prepare_texts() made of this seed.
+/// The same with the texts that prepare_texts() made of this seed.
 [[nodiscard]] Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& spec,
                                                                    const LoadInput& input,
                                                                    std::shared_ptr<const Mix> texts,

@@ -26,13 +26,14 @@ namespace kvist::workload {
 ///    with mean burst_size / rate between these.
 ///  - With a profile the process runs in the profile's time (ArrivalProfile): its rate changes, its law does not.
 ///  - The rate can be changed while it runs: the schedule is that of a profile with a step at that instant.
-/// An arrival that finds `max_conversations` alive is refused and counted at the time when try_start() handles it,
-/// which is late if the client is; or it waits (spec::WhenFull), and is still due at its own instant. Threads: one.
-/// Memory: constant, but for changes of the rate while arrivals wait.
+/// An arrival that finds `max_conversations` alive is refused and counted when try_start() handles it, which is late if
+/// the client is late. Or it waits (spec::WhenFull) and is still due at its own instant. Threads: one. Memory:
+/// constant, but for changes of the rate while arrivals wait.
 class OpenArrivals {
  public:
-  /// With a shard only its arrivals are seen here, at the instants that they have in the whole schedule; it has its
-  /// share of the places. Requires: rate > 0, a variation from 1 to spec::kMaxArrivalVariation and max_conversations
+  /// With a shard this object has only the shard's arrivals, at the instants that they have in the whole schedule, and
+  /// the shard's share of the places. Requires: rate > 0, a variation from 1 to spec::kMaxArrivalVariation and
+  /// max_conversations
   /// >= 1.
   OpenArrivals(const spec::ArrivalSpec& spec, double starts_per_second, std::uint64_t seed, TimePoint start,
                const Shard& shard = {});

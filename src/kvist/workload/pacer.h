@@ -18,11 +18,12 @@ namespace kvist::workload {
 ///  - Slots that pass while all places are taken wait, up to as many as there are places; older ones are dropped and
 ///    counted. So starts in any span T never exceed places + rate x T, and no backlog accumulates if the concurrency
 ///    limit makes the target unreachable.
-/// Without a rate (0) a conversation needs a place alone, and nothing is dropped.
-/// Both can be changed while it runs: fewer places take effect as conversations end, more at once; the schedule goes on
-/// from the instant of the change at the new rate, with the part of a gap that has passed counted at the old one.
-/// Of the times of its calls, only those of release() and of changes matter: polling more or less often changes
-/// nothing. Threads: one. Memory: one instant per free place.
+/// Without a rate (0) a conversation only needs a place, and nothing is dropped.
+/// Places and rate can be changed while it runs. Fewer places take effect as conversations end, more at once. The
+/// schedule goes on from the instant of the change at the new rate; the part of a gap that has passed counts at the old
+/// one.
+/// Only the times of release() and of changes matter: polling more or less often changes nothing. Threads: one. Memory:
+/// one instant per free place.
 class Pacer {
  public:
   /// The first slot is so many gaps after `start`. Requires: rate >= 0 and at least one place.

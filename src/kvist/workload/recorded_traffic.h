@@ -40,7 +40,8 @@ struct RecordHead {
   bool operator==(const RecordHead&) const = default;
 };
 
-/// The requests that reached a worker, in the order of their arrival. Each that waited for an earlier answer says so.
+/// The requests that reached a worker, in the order of their arrival. A request that waited for an earlier answer has
+/// TraceRequest::after.
 struct RecordedTraffic {
   RecordHead head = {};  ///< of the first part
   Trace trace = {};
@@ -48,10 +49,10 @@ struct RecordedTraffic {
   std::size_t unserved = 0;                    ///< left out: no worker answered them
 };
 
-/// From the text of one file. A last line without an end is left out: whoever wrote it was stopped.
+/// Reads the text of one file. A last line without an end is left out, because its writer was stopped.
 [[nodiscard]] Result<RecordedTraffic> parse_record(std::string_view text, const std::string& name,
                                                    const TraceLimits& limits = {});
-/// From FILE and, where they are of the same recording, FILE.1, FILE.2 and so on.
+/// Reads FILE and, if they are of the same recording, FILE.1, FILE.2 and so on.
 [[nodiscard]] Result<RecordedTraffic> load_record(const std::string& path, const TraceLimits& limits = {});
 
 /// Whether a file begins as a record does.

@@ -69,7 +69,7 @@ class Recorder {
   }
   /// The same of the last `within`, which is at most the window.
   [[nodiscard]] Snapshot snapshot(TimePoint now, std::uint32_t in_flight, Duration within) const;
-  /// Exact quantile over the window, in milliseconds; nothing if it has no sample.
+  /// The exact quantile over the window, in milliseconds; nothing if the window has no sample.
   [[nodiscard]] std::optional<double> quantile_ms(LatencyMetric metric, TimePoint now, double q) const;
   /// ITL: quantile of all gaps between content chunks within the window, pooled over turns, in milliseconds and at most
   /// 1 % too high; nothing if on_gaps() was never called within it.

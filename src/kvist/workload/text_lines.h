@@ -10,11 +10,13 @@
 
 namespace kvist::workload {
 
-/// Told each line without its end, and whether it has one: the last may not. An error ends the reading.
+/// Called with each line, without its end, and with whether it has one, which the last may not. An error ends the
+/// reading.
 using OnLine = std::function<Result<void>(std::string_view line, bool ended)>;
 
 [[nodiscard]] Result<void> for_each_line(std::string_view text, const OnLine& on_line);
-/// Piece by piece. A line longer than `line_bytes` comes in parts: the reader refuses it by its length.
+/// Reads the file piece by piece. A line longer than `line_bytes` comes in parts, so that the caller refuses it by its
+/// length.
 [[nodiscard]] Result<void> for_each_line_of_file(const std::string& path, std::size_t line_bytes,
                                                  const OnLine& on_line);
 /// The first line of a file, as far as it is not longer than `most_bytes`; empty where there is no such file.

@@ -9,7 +9,7 @@
 
 namespace kvist::workload {
 
-/// Uniform between both ends, drawn from (run seed, conversation, turn): the same in every run.
+/// A pause drawn uniformly between both ends from (run seed, conversation, turn), so it is the same in every run.
 struct ThinkTime {
   Duration least{};
   Duration most{};  ///< at least `least`; 0: no pause

@@ -12,10 +12,11 @@ namespace kvist::workload {
 /// Prompt tokens that one id stands for, where neither the file nor the user says otherwise: Mooncake's.
 inline constexpr std::uint32_t kTokensPerHash = 512;
 
-/// That a request was not sent before an earlier one had been answered.
+/// A request that was sent only after an earlier one had been answered.
 struct FollowUp {
   std::uint32_t request = 0;  ///< the place of the earlier one in the trace, before this one's
-  /// Sent so long after the end of that answer. Nothing: at its own instant, or with that answer where it comes later.
+  /// How long after the end of that answer it was sent; nothing: at its own instant, or at the end of that answer if it
+  /// comes later.
   std::optional<Duration> pause = {};
 
   bool operator==(const FollowUp&) const = default;
@@ -34,7 +35,8 @@ struct TraceRequest {
   bool operator==(const TraceRequest&) const = default;
 };
 
-/// Those that follow no other are in the order of their instants. Immutable once loaded: any thread may read it.
+/// The requests that follow no other are in the order of their instants. Immutable once loaded. Threads: any may read
+/// it.
 struct Trace {
   std::vector<TraceRequest> requests;
   std::optional<std::uint32_t> tokens_per_hash = {};  ///< where the file says so itself

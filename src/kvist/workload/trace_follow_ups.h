@@ -1,4 +1,4 @@
-// What follows what in a trace that is being replayed, and what was said before.
+// Which request follows which in a trace that is being replayed, and what was said before.
 #pragma once
 
 #include <cstddef>
@@ -15,19 +15,20 @@
 namespace kvist::workload {
 
 /// The requests of a trace that follow others, by the one they follow. Keeps messages and answer of a request that was
-/// sent until all that follow it were: memory is that of the conversations alive. One thread; the trace outlives it.
+/// sent until all that follow it were sent. Memory: that of the conversations alive. Threads: one. Requires: the trace
+/// outlives it.
 class TraceFollowUps {
  public:
   TraceFollowUps(const Trace& trace, spec::TraceSessions sessions, std::uint32_t tokens_per_hash);
 
-  /// Requests that follow none, by instant.
+  /// The requests that follow no other, by instant.
   [[nodiscard]] const std::vector<std::uint32_t>& firsts() const { return firsts_; }
-  /// The first of the chain that the request is in: itself where it follows none.
+  /// The first request of the chain that the request is in; itself if it follows none.
   [[nodiscard]] std::uint32_t session_of(std::uint32_t place) const { return sessions_[place]; }
   void for_each_follower(std::uint32_t place, const std::function<void(std::uint32_t)>& call) const;
 
-  /// What was said up to the answer that this request goes on from; null where it follows none, where that one was not
-  /// answered, or where its prompt begins otherwise.
+  /// What was said up to the answer that this request goes on from; null if it follows no request, if that one was not
+  /// answered, or if its prompt begins otherwise.
   struct Said {
     std::vector<text::ChatMessage> messages = {};
     std::string answer = {};

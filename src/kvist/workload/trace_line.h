@@ -37,7 +37,7 @@ class TraceLineParser {
 
   /// The next line, without its end; nothing if it is empty.
   [[nodiscard]] Result<std::optional<TraceLine>> parse(std::string_view text);
-  /// The same of the first line of a record. The lines after it tell how requests were answered, too.
+  /// Reads the first line of a record. From then on parse() also reads how requests were answered.
   [[nodiscard]] Result<RecordHead> parse_head(std::string_view text);
 
   [[nodiscard]] std::unexpected<Error> invalid(std::size_t line, const std::string& what) const;

@@ -14,11 +14,11 @@ namespace kvist::workload {
 /// Mooncake) or by chats (Bailian). Requires at least one line; `parser` words the errors.
 [[nodiscard]] Result<Trace> linked_trace(std::vector<TraceLine> lines, const TraceLineParser& parser);
 
-/// What the lines of a record make, in the order of arrival. There it is known when each answer ended: a request waited
-/// for one that had been answered and whose prompt its own begins with, and the pause is what lay between. Of several
-/// that is the one that ended last: of its session, where the client named one, since one name may stand for many
-/// conversations; without a session of those that nothing went on from, and only where the prompt has room for the
-/// answer.
+/// The trace that lines of a record make, in the order of arrival. A record has the end of each answer, so a request is
+/// taken to have waited for an earlier one that had been answered and with whose prompt its own begins; the pause is
+/// the time between. If several fit, it is the one that ended last: among those of its session if the client named one,
+/// because one name may stand for many conversations; otherwise among those that no request continues yet, and only if
+/// the prompt has room for the answer.
 [[nodiscard]] RecordedTraffic linked_record(RecordHead head, std::vector<TraceLine> lines);
 
 }  // namespace kvist::workload

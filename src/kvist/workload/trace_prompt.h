@@ -30,15 +30,15 @@ class TracePrompts {
   /// The user message of a request; `index` is its index in the trace.
   [[nodiscard]] std::string message_of(const TraceRequest& request, std::uint64_t index) const;
   /// The messages of a request that goes on where an earlier one was answered: that one's messages, the answer as it
-  /// came, and a user message that makes the prompt as long as the record says and has the text of its ids. So what an
-  /// engine computed of prompt and answer is what this prompt begins with, whatever it answered. Nothing where the
+  /// came, and a user message that makes the prompt as long as the record says and has the text of its ids. So this
+  /// prompt begins with what an engine computed of prompt and answer, whatever it answered. Returns nothing if the
   /// request has no room for a message behind the answer.
   [[nodiscard]] std::optional<std::vector<text::ChatMessage>> continued(std::vector<text::ChatMessage> messages,
                                                                         std::string answer, const TraceRequest& request,
                                                                         std::uint64_t index) const;
 
  private:
-  /// What the request's ids, and behind them text of its own, lay over prompt tokens [begin, end).
+  /// The text that the request's ids, and behind them text of its own, give for the prompt tokens [begin, end).
   [[nodiscard]] std::string text_between(const TraceRequest& request, std::uint64_t index, std::size_t begin,
                                          std::size_t end) const;
   void append_block(std::uint64_t name, std::string& out) const;

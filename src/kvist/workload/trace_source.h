@@ -21,12 +21,13 @@ namespace kvist::workload {
 
 /// Sends each request of a trace once, each as a conversation of one turn whose id is its place in the trace. Answers
 /// are made to have the recorded length (max_tokens and ignore_eos; at least one token).
-///  - Open loop: at the recorded instants, counted from the first and divided by `speed`, whatever is in flight; one
-///    that follows another (TraceRequest::after) waits for that one's answer, and keeps the recorded pause behind it.
+///  - Open loop: at the recorded instants, counted from the first and divided by `speed`, whatever is in flight; a
+///    request that follows another (TraceRequest::after) waits for that one's answer and for the recorded pause after
+///    it.
 ///  - Closed loop: as many at once as there are places, in their order, the next as soon as one has ended; what follows
 ///    the one that ended comes first. Instants and pauses are not looked at.
-/// A request that follows another begins with that one's messages and its answer as it came, where its ids say that it
-/// did. After the last request it has nothing more to do. One thread; the trace is shared and not changed.
+/// If the ids of a request say so, it begins with the messages and the live answer of the request that it follows.
+/// After the last request the source has nothing more to do. Threads: one; the trace is shared and not changed.
 class TraceSource final : public TurnSource {
  public:
   struct Options {
@@ -57,7 +58,7 @@ class TraceSource final : public TurnSource {
   [[nodiscard]] bool is_open() const { return options_.loop == spec::TraceLoop::kOpen; }
   [[nodiscard]] Duration scaled(Duration recorded) const;
   [[nodiscard]] TimePoint recorded_instant(std::uint32_t place) const;
-  /// When the next of those that follow none is due; nothing where none is left.
+  /// When the next request that follows no other is due; nothing if none is left.
   [[nodiscard]] std::optional<TimePoint> next_first() const;
   void take_up_followers(std::uint32_t place, TimePoint now);
   [[nodiscard]] StartTurn start(std::uint32_t place, TimePoint intended);

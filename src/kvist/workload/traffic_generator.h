@@ -28,9 +28,8 @@ enum class TrafficKind : std::uint8_t {
   /// Prompts of 200 to 2,000 that share nothing; answers of 2,000 to 8,000.
   kReasoning,
   /// What Mooncake's synthetic trace consists of, with its statistics. Of the starts 57 % are short prompts of their
-  /// own
-  /// (log-normal around 90), 23 % long ones (around 18,000), 2 % chats that grow over 2 to 8 turns, and 18 % documents
-  /// (log-normal around 21,000, up to 190,000) about which a question is asked again and again, 80 s apart on
+  /// own (log-normal around 90), 23 % long ones (around 18,000), 2 % chats that grow over 2 to 8 turns, and 18 %
+  /// documents (log-normal around 21,000, up to 190,000) about which a question is asked again and again, 80 s apart on
   /// average, ten times if the trace is long enough; their answers are short.
   kDocuments,
 };

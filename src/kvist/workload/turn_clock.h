@@ -34,7 +34,7 @@ class TurnClock {
 
   TurnClock(ConversationId conversation, std::uint32_t turn, TimePoint intended, Gaps gaps = Gaps::kKeep);
 
-  /// What the turn belongs to beside its conversation.
+  /// The session that the turn belongs to, if it is not its conversation.
   void on_session(std::optional<ConversationId> session) { sample_.session = session; }
   /// Since when the client could have come to the turn.
   void on_ready(TimePoint at) { sample_.ready = at; }

@@ -41,7 +41,7 @@ struct TurnSample {
   std::optional<std::uint32_t> predicted_cached_tokens;  ///< x-kvist-predicted-cached-tokens
   std::vector<float> gaps_ms;                            ///< between successive content chunks: ITL; may be dropped
 
-  // How exact the instants above are. Known in the process that measured; results files do not have it.
+  // How exact the instants above are. Only the process that measured knows this; results files do not have it.
   float longest_send_ms = 0;     ///< `sent` may be so much too late
   std::uint32_t unstamped = 0;   ///< content chunks whose arrival the system did not tell
   std::vector<float> late_ms;    ///< of each content chunk: how long it had been in this machine before it was read,

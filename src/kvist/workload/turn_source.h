@@ -24,7 +24,7 @@ struct StartTurn {
   std::uint64_t seed = 0;
   bool ignore_eos = false;  ///< the answer runs to max_tokens: how a trace fixes its length
   TimePoint intended;       ///< when it should go out: the start's due instant, or the end of the reply before it
-  /// Since when it could: later than `intended` if it waited for a place. Nothing: `intended`.
+  /// Since when it could go out: later than `intended` if it waited for a place; nothing: since `intended`.
   std::optional<TimePoint> ready = {};
 
   [[nodiscard]] TimePoint ready_or_intended() const { return ready.value_or(intended); }
@@ -80,20 +80,20 @@ class TurnSource {
   /// Allows more conversations at once from `now` on; poll() then returns the first turns of the added ones. Errors:
   /// kUnsupported if no number of conversations drives the load, kInvalidArgument if it would be lowered.
   [[nodiscard]] virtual Result<void> raise(std::uint32_t concurrency, TimePoint now);
-  /// Changes the load from `now` on. Fewer conversations at once take effect as they end; of more the first turns are
-  /// returned by poll(), which must have been called up to `now` before. Errors: check_change()'s; kUnsupported for a
-  /// setting that the load does not have, and then nothing is changed.
+  /// Changes the load from `now` on. A lower number of conversations takes effect as they end; if it is higher, poll()
+  /// returns their first turns. Requires: poll() was called up to `now` before. Errors: check_change()'s; kUnsupported
+  /// for a setting that the load does not have, and then nothing is changed.
   [[nodiscard]] virtual Result<void> change(const LoadChange& change, TimePoint now);
   virtual void stop() = 0;
   [[nodiscard]] virtual bool stopped() const = 0;
-  /// Whether nothing more is sent, whatever ends: the load's last turn has gone out.
+  /// Whether the load's last turn has gone out, so that nothing more is sent, whatever ends.
   [[nodiscard]] virtual bool is_exhausted() const { return stopped(); }
   /// Turns in flight.
   [[nodiscard]] virtual std::uint32_t in_flight() const = 0;
   [[nodiscard]] virtual std::uint64_t conversations_started() const = 0;
   /// The number of starts in the schedule that the concurrency limit did not allow.
   [[nodiscard]] virtual std::uint64_t dropped_slots() const = 0;
-  /// Open arrivals that waited for a place up to `now`; of a source that was stopped none wait any more.
+  /// Open arrivals that waited for a place up to `now`. At a source that was stopped none wait any more.
   [[nodiscard]] virtual HeldBack held_back(TimePoint /*now*/) const { return {}; }
 };
 
