@@ -11,14 +11,15 @@
 
 namespace kvist::planning {
 
-/// Factors on a fleet's times. Three, because a record tells no more: what every step takes, what a prompt token takes
-/// beyond that, and what a request loses before its engine sees it.
+/// Factors on a fleet's times. There are three, because a record tells no more: on what every step takes, on what a
+/// prompt token takes beyond that, and on what a request loses before its engine sees it.
 struct Calibration {
   double step = 1;     ///< on all step times, prefill among them
   double prefill = 1;  ///< on the time of prompt tokens beside that
-  Duration way_in{};   ///< more, of every request
+  Duration way_in{};   ///< added to every request's
 
-  /// The situation with these times. Where a worker has a profile, prompt tokens are its matrix products'.
+  /// The situation with these times. For a worker with a profile, the factor on prompt tokens is on its matrix
+  /// products.
   [[nodiscard]] Result<Situation> applied_to(Situation situation) const;
 };
 

@@ -20,9 +20,9 @@ class LevelEvaluator {
                                                       const simulation::LevelPlan& level) const = 0;
 };
 
-/// The shipped one: simulates the level, with nothing recorded that the figures do not need. Where the workload replays
-/// a trace or a recorded run, in a closed loop as many requests (sessions) at once as the level has users; in an open
-/// one a level is a percentage of the recorded rate: 100 is what it was, at `speed`.
+/// The shipped evaluator: simulates the level and records only what the figures need. If the workload replays a trace
+/// or a recorded run, a closed loop has as many requests (sessions) at once as the level has users; in an open loop a
+/// level is a percentage of the recorded rate: 100 is the recorded rate at `speed`.
 class SimulatedEvaluator final : public LevelEvaluator {
  public:
   SimulatedEvaluator() = default;

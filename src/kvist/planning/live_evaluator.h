@@ -11,9 +11,9 @@
 namespace kvist::planning {
 
 /// Measures a level of one arm on the deployment that `live` has ready, which stays the same for all levels of the
-/// search. The mode of the plan is not looked at: the arm is what is measured. Not the same figures twice, unlike other
-/// evaluators, so that a decision needs as many seeds as its confidence asks for. Threads: one; a search that uses it
-/// has to ask for one.
+/// search. It ignores the mode of the plan, because the arm is what is measured. Unlike other evaluators it does not
+/// give the same figures twice, so a decision needs as many seeds as its confidence asks for. Threads: one; a search
+/// that uses it has to ask for one.
 class LiveEvaluator final : public LevelEvaluator {
  public:
   /// `live` has to outlive it; the arm has begun on it.

@@ -18,7 +18,7 @@ struct Objective {
   bool operator==(const Objective&) const = default;
 };
 
-/// All must hold. Not empty, no metric twice.
+/// Objectives that must all hold. Invariant: it is not empty and has no metric twice.
 using Slo = std::vector<Objective>;
 
 /// "ttft_p95=600ms,tpot_p95=60ms,error=1%": names ttft_p50, ttft_p95, tpot_p50, tpot_p95, latency_p50, latency_p95 with

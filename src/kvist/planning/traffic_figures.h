@@ -25,12 +25,12 @@ struct AnsweredRequest {
 using Answers = std::vector<AnsweredRequest>;
 using Places = std::vector<std::uint32_t>;
 
-/// As the gateway saw them.
+/// The answers as the gateway saw them.
 [[nodiscard]] Answers observed_answers(const workload::RecordedTraffic& traffic);
 
 /// The requests that are compared: those that were answered whole, without the first share of the recorded time, in
-/// which caches are cold here and were not there; in consecutive blocks of equally many, fewer where there are too few
-/// requests for so many.
+/// which caches are cold in the simulation and were not in reality. They are in consecutive blocks of equal size; there
+/// are fewer blocks if there are too few requests.
 [[nodiscard]] std::vector<Places> compared_blocks(const workload::RecordedTraffic& traffic, double warmup_share,
                                                   std::size_t blocks);
 [[nodiscard]] Places joined(std::span<const Places> blocks);
@@ -50,7 +50,7 @@ struct Change {
 
   bool operator==(const Change&) const = default;
 };
-/// Nothing where there is no such figure on both sides.
+/// Returns nothing unless both sides have the figure.
 [[nodiscard]] std::optional<Change> change_of(Metric metric, std::span<const Answers> before,
                                               std::span<const Answers> after, std::span<const Places> blocks);
 

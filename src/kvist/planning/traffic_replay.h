@@ -16,21 +16,21 @@
 
 namespace kvist::planning {
 
-/// What may have been answering.
+/// A fleet that may have answered the recorded requests.
 struct Situation {
   spec::DeploymentSpec deployment;
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
   Duration way_in{};  ///< of every request, beside what the deployment's own model of time says
 };
 
-/// One run of all requests, each at its instant or after what it followed, from cold caches to the last answer. Times
-/// are those at the gateway's door; what was not observed of a request is left out of its answer here, too. The seed
-/// is that of texts and tokens. Deterministic; any thread. Errors: a deployment that cannot be simulated.
+/// Replays all requests once, each at its instant or after the one it followed, from cold caches to the last answer.
+/// Times are those at the gateway. What was not observed of a request is left out of its answer here, too. The seed is
+/// that of texts and tokens. Deterministic. Threads: any. Errors: a deployment that cannot be simulated.
 [[nodiscard]] Result<Answers> replay(const workload::RecordedTraffic& traffic, const Situation& situation,
                                      std::uint64_t seed);
 
-/// Each situation with seeds `first`, `first` + 1, ...: answers[situation][seed]. On several threads; the result does
-/// not depend on their number.
+/// Replays in each situation with seeds `first`, `first` + 1, ...: answers[situation][seed]. Uses several threads; the
+/// result does not depend on their number.
 [[nodiscard]] Result<std::vector<std::vector<Answers>>> replay_all(const workload::RecordedTraffic& traffic,
                                                                    std::span<const Situation> situations,
                                                                    std::uint64_t first, std::uint32_t seeds,

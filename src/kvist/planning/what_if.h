@@ -33,8 +33,8 @@ struct WhatIfOptions {
   std::function<void(const std::string&)> progress = {};  ///< told what is being done; empty: nobody
 };
 
-/// A case: what was observed, times what the case changes of it in the simulation with the fitted times. So what the
-/// simulation is off by on both sides is in neither.
+/// The prediction of a case: what was observed, multiplied by the change that the case makes in the simulation with the
+/// fitted times. So an error that the simulation makes on both sides cancels out.
 struct Prediction {
   WhatIfCase of;
   LevelFigures figures;
@@ -55,7 +55,7 @@ struct WhatIf {
   std::size_t blocks = 0;
   std::uint32_t seeds = 0;
 
-  // What did happen, over the requests that the fit did not see.
+  // What happened, over the requests that the fit did not see.
   LevelFigures observed;
   LevelFigures simulated;  ///< before the fit
   LevelFigures fitted;     ///< after it
@@ -68,7 +68,7 @@ struct WhatIf {
 /// The mode that routed most of the requests.
 [[nodiscard]] spec::RoutingMode recorded_mode(const workload::RecordedTraffic& traffic);
 
-/// Simulates what did happen on `fleet`, fits its times to what was observed, and where they meet it simulates the
+/// Simulates what happened on `fleet` and fits its times to what was observed. If the two agree then, it simulates the
 /// cases with the fitted times. Errors: too few requests to compare, a fleet of another size than the record's, what
 /// cannot be simulated.
 [[nodiscard]] Result<WhatIf> what_if(const workload::RecordedTraffic& traffic, const WhatIfCase& fleet,
