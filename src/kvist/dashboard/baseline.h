@@ -43,12 +43,13 @@ struct Baseline {
   double time_factor = 1;                 ///< by which times were multiplied and rates divided
   std::vector<BaselineMode> modes = {};
 
-  /// The one without routing by cache, if there is one: the line that routing has to beat.
+  /// The mode without routing by cache, if there is one: the line that routing has to beat.
   [[nodiscard]] spec::Arm default_mode() const;
-  /// Between two levels every figure that both have is on the straight line. Nothing outside of the levels: nothing was
-  /// measured there. Requires: the mode is one of `modes`.
+  /// Between two levels every figure that both have is on the straight line. Returns nothing outside of the levels,
+  /// where nothing was measured. Requires: the mode is one of `modes`.
   [[nodiscard]] static std::optional<BaselinePoint> at(const BaselineMode& mode, std::uint32_t concurrency);
-  /// What it would be if the workers ran at that scale: times are divided by the ratio, rates multiplied.
+  /// Converts the figures to what they would be if the workers ran at that scale: times are divided by the ratio, rates
+  /// multiplied.
   void convert_to(double scale);
 };
 

@@ -37,7 +37,7 @@ struct Abilities {
   [[nodiscard]] bool any() const { return start_and_stop || modes; }
 };
 
-/// What does not change, or seldom.
+/// Facts that change seldom or never.
 struct Facts {
   std::string source;  ///< "up", "loadgen", "sweep", "gateway", "stored"
   std::string title;
@@ -82,18 +82,18 @@ class Board {
   // What happens.
   void on_load(const LoadState& state, const workload::LoadBatch& batch, TimePoint now);
   void on_fleet(FleetReading reading, GatewayLink link, TimePoint now);
-  /// What a load would begin with that is started now.
+  /// The settings with which a load that is started now would begin.
   void on_plan(std::uint32_t concurrency, std::optional<double> rate_per_s) { next_ = {concurrency, rate_per_s}; }
   void on_sweep(SweepProgress progress);
-  /// The load was told to stop here, which may be over before it is seen.
+  /// The load was told to stop here. The stop may be over before it is seen.
   void on_stop(TimePoint now);
-  /// Once a second: the figures become a sample, and a point of the past.
+  /// To be called once a second: the figures become a sample, and a point of the history.
   void tick(TimePoint now);
 
   // Messages.
   [[nodiscard]] std::string hello_json(TimePoint now) const;
   [[nodiscard]] std::string baseline_message() const { return baseline_json(baseline_ ? &*baseline_ : nullptr); }
-  /// Of the last tick; empty before the first.
+  /// The sample of the last tick; empty before the first.
   [[nodiscard]] const std::string& sample() const { return sample_; }
   [[nodiscard]] std::uint64_t sample_number() const { return seq_; }
   [[nodiscard]] const EventLog& events() const { return events_; }

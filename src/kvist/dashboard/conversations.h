@@ -38,8 +38,8 @@ struct ShownConversation {
   [[nodiscard]] std::string key() const;
 };
 
-/// The last conversations. When their texts take too much, the oldest conversation that has ended loses its texts; when
-/// there are too many conversations, it goes. Threads: one.
+/// The last conversations. When their texts take too much memory, the oldest conversation that has ended loses its
+/// texts; when there are too many conversations, it is dropped. Threads: one.
 class Conversations {
  public:
   struct Limits {

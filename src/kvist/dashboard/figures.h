@@ -9,7 +9,7 @@
 
 namespace kvist::dashboard {
 
-/// Of the load as a whole. The order is that of kLiveKeys.
+/// Figures of the load as a whole. The order is that of kLiveKeys.
 enum class Live : std::uint8_t {
   kTtftP50,
   kTtftP95,
@@ -51,7 +51,7 @@ using LiveFigures = std::array<std::optional<double>, kLiveFigures>;
   return static_cast<std::size_t>(figure);
 }
 
-/// Of a worker. The order is that of kWorkerKeys.
+/// Figures of a worker. The order is that of kWorkerKeys.
 enum class WorkerFigure : std::uint8_t {
   kSlotsUsed,
   kQueue,

@@ -11,7 +11,8 @@
 
 namespace kvist::dashboard {
 
-/// Over which quantiles and rates are. Long enough for a p95 of a few turns a second, short enough to see a change.
+/// The window of quantiles and rates. It is long enough for a p95 of a few turns a second, and short enough to show a
+/// change.
 inline constexpr Duration kLiveWindow = std::chrono::seconds(30);
 
 /// Computes the figures as the load generator does, on another thread than it. Threads: one. Memory: what a window of
@@ -25,8 +26,8 @@ class LiveWindow {
   /// Requires: batches come in the order of time.
   void add(const workload::LoadBatch& batch, TimePoint now);
 
-  /// Everything but what workers tell: kQueued and kImbalance are nothing. A rate is over the time since the start of
-  /// the load where that is shorter than the window.
+  /// All figures except those that workers report: kQueued and kImbalance are nothing. A rate is over the time since
+  /// the start of the load if that is shorter than the window.
   [[nodiscard]] LiveFigures figures(TimePoint now, std::uint32_t in_flight, Duration since_start) const;
 
  private:

@@ -44,11 +44,11 @@ struct SweepProgress {
   [[nodiscard]] std::string_view phase(TimePoint now) const;
   /// 0 to 1, by time.
   [[nodiscard]] double progress(TimePoint now) const;
-  /// From what levels took until now; before the first has ended, from what was ordered.
+  /// Estimated from what levels took until now or, before the first has ended, from what was ordered.
   [[nodiscard]] std::optional<TimePoint> estimated_end(TimePoint now) const;
 
  private:
-  /// What a level that is still to come will take.
+  /// How long a level that is still to come will take.
   [[nodiscard]] Duration level_time() const;
   [[nodiscard]] Duration left(TimePoint now) const;
 };

@@ -10,7 +10,7 @@
 
 namespace kvist::dashboard {
 
-/// How far back how fine figures are kept.
+/// The width of a step, and how far back steps of that width are kept.
 struct Resolution {
   std::int64_t step_s = 1;
   std::int64_t length_s = 0;

@@ -38,7 +38,7 @@ class Workers {
   /// Whether a gateway has told of workers.
   [[nodiscard]] bool known() const { return known_; }
   [[nodiscard]] std::size_t size() const { return order_.size(); }
-  /// Sum over those that tell; nothing if none does.
+  /// The sum over the workers that report it; nothing if none does.
   [[nodiscard]] std::optional<double> queued() const;
   /// Requests in flight at the busiest worker over the mean; nothing without requests or with one worker.
   [[nodiscard]] std::optional<double> imbalance() const;

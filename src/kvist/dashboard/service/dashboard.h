@@ -18,7 +18,7 @@
 
 namespace kvist::dashboard {
 
-/// What a load begins with that the page starts.
+/// The settings with which a load that the page starts begins.
 struct LoadPlan {
   std::uint32_t concurrency = 1;     ///< of an open load, arrivals per minute
   std::optional<double> rate_per_s;  ///< of starts at most; nothing: no limit
@@ -38,7 +38,7 @@ struct DashboardOptions {
   std::vector<std::string> results = {};  ///< databases, or folders that hold one
 };
 
-/// Owns the thread. Threads: any one other; what it shows is handed over to its own.
+/// Owns the thread. Threads: one other than its own, to which what it shows is handed over.
 class Dashboard {
  public:
   /// Binds and listens. Errors: the address is not free, a database cannot be read.

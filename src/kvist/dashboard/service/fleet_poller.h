@@ -31,7 +31,7 @@ class FleetPoller {
   /// The last `limit` decisions, as docs/formats/decisions.md, with t_ms: {"type":"decisions",...}. Unless one is
   /// under way.
   void ask_decisions(std::size_t limit, double unix_s, std::function<void(std::string)> done);
-  /// Sets the routing mode; of several models that of the first. `done` gets why it could not.
+  /// Sets the routing mode; with several models that of the first. `done` gets the error if it could not.
   void set_mode(spec::RoutingMode mode, std::function<void(Result<void>)> done);
 
  private:

@@ -19,7 +19,7 @@
 
 namespace kvist::dashboard {
 
-/// Each whole second it asks the load and the fleet, a moment later it tells all viewers what came. Threads: the
+/// Asks the load and the fleet at each whole second, and a moment later sends all viewers what came. Threads: the
 /// loop's. Memory: the board's, and at most kMostViewers times what a viewer may leave unread.
 class Host {
  public:
