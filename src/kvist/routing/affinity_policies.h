@@ -1,5 +1,5 @@
 // Baseline policies that send related requests to one worker by hashing, without knowing what its cache holds:
-// consistent hashing with bounded loads, and session affinity.
+// consistent hashing with bounded loads, and session affinity. Threads: the router's, as of every RoutingPolicy.
 #pragma once
 
 #include <concepts>

@@ -1,5 +1,6 @@
 // Further published policies that look at caches, each by its formula and with its defaults: baselines. All see caches
-// and loads as the router knows them; each class says what this replaces.
+// and loads as the router knows them; each class says what this replaces. Threads: the router's, as of every
+// RoutingPolicy.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// The policies that ignore caches: round robin, random, least loaded, power of two choices.
+// The policies that ignore caches: round robin, random, least loaded, power of two choices. Threads: the router's, as
+// of every RoutingPolicy.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The published policies that look at caches, kept exactly so that they can serve as baselines: NVIDIA Dynamo's cost
-// and SGLang's thresholds.
+// and SGLang's thresholds. Threads: the router's, as of every RoutingPolicy.
 #pragma once
 
 #include <cstdint>
