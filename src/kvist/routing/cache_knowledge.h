@@ -102,7 +102,7 @@ class CacheKnowledge {
   /// tokens of an answer.
   void on_finished(const RoutedRequest& request, bool computed, std::uint64_t output_tokens, TimePoint now);
 
-  /// Takes over what the owner of the index reports.
+  /// Follows what the owner of the index did.
   void on_event_news(WorkerId worker, const EventNews& news);
   [[nodiscard]] EventIndex& event_index() { return events_; }
   /// Sets the function that asks the owner of the index to take a wrong place back (EventIndex::revoke()), if the owner

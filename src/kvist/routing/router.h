@@ -138,8 +138,8 @@ class Router {
   /// reports the restart by itself.
   void on_worker_restarted(WorkerId worker);
 
-  /// The id belongs to another worker from here on: forgets its cache, its speed and all else that is by worker.
-  /// Requires: no request is at the worker, and event_index() has forgotten it.
+  /// The id is another worker's from here on: forgets its cache, its speed and all else that is by worker. Requires: no
+  /// request is at the worker, and event_index() has forgotten it.
   void forget(WorkerId worker);
 
   void set_mode(spec::RoutingMode mode);
