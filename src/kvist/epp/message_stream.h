@@ -9,7 +9,7 @@
 
 namespace kvist::epp {
 
-/// Towards the proxy. After end(), and once the proxy has left, nothing happens. Threads: any.
+/// The end towards the proxy. After end(), and once the proxy has left, calls do nothing. Threads: any.
 class MessageSink {
  public:
   virtual ~MessageSink() = default;
@@ -18,7 +18,7 @@ class MessageSink {
   virtual void end(StreamEnd how) = 0;
 };
 
-/// From the proxy. Threads: the loop's.
+/// The end that gets the proxy's messages. Threads: the loop's.
 class MessageReceiver {
  public:
   virtual ~MessageReceiver() = default;

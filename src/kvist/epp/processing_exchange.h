@@ -21,7 +21,7 @@ struct StreamEnd {
   std::string message = {};
 };
 
-/// What came of an answer with one message.
+/// The part of an answer that came with one message.
 struct AnswerPart {
   struct Head {
     int status = 0;
@@ -46,10 +46,10 @@ struct ExchangeActions {
 
 /// The endpoint picker's side of ext_proc as a state machine without gRPC, sockets and clocks. A request whose body is
 /// sent to and fro (FULL_DUPLEX_STREAMED) gets the answer to its headers when its body is complete, and behind it the
-/// body in parts; one whose body is buffered gets the destination with the answer to its body. Of the answer every
-/// message is passed on at once, before anybody looks at it. Other modes of the filter, in which no worker could be
-/// picked by the body or nothing be learned of the answer, end the stream with an error that says which are right.
-/// Bounds: the body's; otherwise nothing grows. Threads: one.
+/// body in parts; one whose body is buffered gets the destination with the answer to its body. Every message of the
+/// answer is passed on at once, before it is looked at. Other modes of the filter, in which no worker could be picked
+/// by the body or nothing be learned of the answer, end the stream with an error that says which are right. Bounds: the
+/// body's; otherwise nothing grows. Threads: one.
 class ProcessingExchange {
  public:
   /// How large a part of a body is at most on its way back: Envoy takes no more than 64 KiB at once.
@@ -62,7 +62,7 @@ class ProcessingExchange {
   /// Workers were picked for the request, whose body is `body`. Requires: it was given out by on_message(), and neither
   /// this nor on_refused() was called for it.
   [[nodiscard]] ExchangeActions on_picked(const std::vector<std::string>& endpoints, std::string_view body);
-  /// The request is answered from here; only before anything of its answer has been seen.
+  /// The request is answered from here. Requires: nothing of its answer has been seen.
   [[nodiscard]] ExchangeActions on_refused(const ImmediateResponse& response);
 
   /// The endpoints of which one has to be picked; nothing: any.

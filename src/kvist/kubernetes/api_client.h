@@ -20,8 +20,7 @@ class ApiClient {
   [[nodiscard]] static Result<std::unique_ptr<ApiClient>> create(net::EventLoop& loop, ClusterAccess access);
 
   /// Calls `done` with the body of a successful answer, of at most kMostAnswerBytes. Ensures: not before this returns.
-  /// Null, with `done` never called, is never returned: what fails before the call fails as an answer would. Destroying
-  /// the call cancels it.
+  /// Never returns null: a failure before the call is reported as a failed answer. Destroying the call cancels it.
   [[nodiscard]] std::unique_ptr<net::HttpCall> call(net::HttpRequest request,
                                                     std::function<void(ApiResult<std::string>)> done);
   static constexpr std::size_t kMostAnswerBytes = 64U << 20;
@@ -41,8 +40,8 @@ class ApiClient {
 
  private:
   ApiClient(net::EventLoop& loop, ClusterAccess access, std::shared_ptr<net::TlsClient> tls);
-  /// Adds what says who asks. A token that cannot be read is left out: the server's 401 then says what is missing, and
-  /// the problem with the file is told with it.
+  /// Adds the caller's credentials. A token that cannot be read is left out: then the server's 401 says what is
+  /// missing, and the problem with the file is reported with it.
   [[nodiscard]] net::HttpRequest prepared(net::HttpRequest request);
 
   ClusterAccess access_;

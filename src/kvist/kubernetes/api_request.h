@@ -49,7 +49,7 @@ inline constexpr std::chrono::seconds kWatchTimeout{300};
                                            std::string_view manager);
 /// Dependents are deleted by the garbage collector.
 [[nodiscard]] net::HttpRequest remove(const Collection& in, std::string_view name);
-/// Asks whether who asks may use `verb` on the collection (authorization.k8s.io/v1 SelfSubjectAccessReview).
+/// Asks whether the caller may use `verb` on the collection (authorization.k8s.io/v1 SelfSubjectAccessReview).
 [[nodiscard]] net::HttpRequest may_i(std::string_view verb, const Collection& in);
 /// The server's version.
 [[nodiscard]] net::HttpRequest version();

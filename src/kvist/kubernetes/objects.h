@@ -54,7 +54,7 @@ struct EndpointSlice {
 /// The API allows 1,000 endpoints and 100 ports; more are refused.
 [[nodiscard]] Result<EndpointSlice> read_endpoint_slice(const JsonObject& object);
 
-/// What is looked at of a pod.
+/// The fields of a pod that are read.
 struct PodMetadata {
   std::map<std::string, std::string, std::less<>> labels;
   std::map<std::string, std::string, std::less<>> annotations;

@@ -16,7 +16,7 @@ inline constexpr std::string_view kRoleLabel = "kvist.io/role";
 inline constexpr std::string_view kKvEventsPortLabel = "kvist.io/kv-events-port";
 inline constexpr std::string_view kKvReplayPortLabel = "kvist.io/kv-replay-port";
 
-/// What of a Service's endpoints become workers, and how they are reached.
+/// Which of a Service's endpoints become workers, and how they are reached.
 struct WorkerSelection {
   std::string group = {};            ///< in the names of workers whose endpoint names no pod
   std::string port_name = {};        ///< of the slices' ports; empty: their only one, or the one called "http"
@@ -43,10 +43,10 @@ struct Worker {
 using SlicesByKey = std::map<std::string, EndpointSlice>;
 using PodsByKey = std::map<std::string, PodMetadata>;
 
-/// The workers, by name. Endpoints that are unready or terminating are none, so that they are drained. An endpoint that
-/// is in two slices is one worker; of a pod with addresses of both families, the IPv4 one is used. A function of its
-/// arguments only, so that whatever led to a state, the fleet is that of a fresh list. `pods` is of the same namespace
-/// as the slices. Pure.
+/// The workers, by name. Unready and terminating endpoints are not among them, so that they are drained. An endpoint
+/// that is in two slices is one worker; if a pod has addresses of both families, the IPv4 one is used. The result
+/// depends on the arguments only, so whatever led to a state, the fleet is that of a fresh list. `pods` is of the same
+/// namespace as the slices. Pure.
 [[nodiscard]] std::vector<Worker> workers_of(const SlicesByKey& slices, const PodsByKey& pods,
                                              const WorkerSelection& selection);
 
