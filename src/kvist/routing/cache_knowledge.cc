@@ -126,6 +126,15 @@ void CacheKnowledge::on_routed(RoutedRequest& request, std::uint32_t max_blocks,
                    .predicted_run = known.predicted_run};
 }
 
+void CacheKnowledge::on_peer_routed(RoutedRequest& request, std::uint32_t max_blocks, TimePoint now) {
+  request.cache = {.number = routed_.insert(request.worker, request.blocks, max_blocks, now)};
+}
+
+void CacheKnowledge::on_peer_finished(const RoutedRequest& request, bool computed, TimePoint now) {
+  if (!computed) return routed_.take_back(request.worker, request.cache.number);
+  settling_.insert(request.worker, request.blocks, 0, now);
+}
+
 void CacheKnowledge::on_progress(WorkerId id, TimePoint now) {
   Worker& worker = workers_[id.value()];
   if (worker.due_since && now - *worker.due_since > kSilence) worker.silent = true;

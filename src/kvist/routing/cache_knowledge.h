@@ -102,6 +102,11 @@ class CacheKnowledge {
   /// tokens of an answer.
   void on_finished(const RoutedRequest& request, bool computed, std::uint64_t output_tokens, TimePoint now);
 
+  // The same of a request that another gateway routed. Its answer's usage is not seen here, so that nothing was
+  // expected of it.
+  void on_peer_routed(RoutedRequest& request, std::uint32_t max_blocks, TimePoint now);
+  void on_peer_finished(const RoutedRequest& request, bool computed, TimePoint now);
+
   /// Follows what the owner of the index did.
   void on_event_news(WorkerId worker, const EventNews& news);
   [[nodiscard]] EventIndex& event_index() { return events_; }

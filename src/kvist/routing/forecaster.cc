@@ -185,7 +185,7 @@ void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, con
   worker.prompts.push({.request = request.id,
                        .ready = now + from_milliseconds(forecast.slot_wait_ms),
                        .work = work_of(request.prompt_tokens, request.uncached_tokens),
-                       .streams = request.streams,
+                       .streams = request.streams && !request.of_peer,  // word of it may be late, or be lost
                        .due = now + from_milliseconds(forecast.ttft_ms - forecast.slot_wait_ms - forecast.prefill_ms),
                        .new_blocks = request.new_blocks,
                        .first_token = now + from_milliseconds(forecast.ttft_ms)});
@@ -199,7 +199,7 @@ void Forecaster::on_first_token(RoutedRequest& request, TimePoint now) {
   Worker& worker = workers_[request.worker.value()];
   PrefillQueue& prompts = worker.prompts;
   // Only requests that had a slot are learned from: the model would take a wait for a slot for slow prefill.
-  if (expected.has_slot && !worker.admission.stalled()) {
+  if (expected.has_slot && !worker.admission.stalled() && !request.of_peer) {
     latency_.observe_first_token(
         request.worker,
         {.ttft_ms = to_milliseconds(now - expected.routed),
@@ -286,7 +286,7 @@ void Forecaster::watch_admission(WorkerId id, double gap_ms, TimePoint now) {
 
 void Forecaster::on_progress(const RoutedRequest& request, std::uint64_t tokens, TimePoint now) {
   lengths_.on_progress(request.output_tokens - std::min(request.output_tokens, tokens), request.output_tokens);
-  if (!request.decoding) return;
+  if (!request.decoding || request.of_peer) return;
   Worker& worker = workers_[request.worker.value()];
   if (worker.clock != request.id) {
     if (worker.clock != RequestId()) return;

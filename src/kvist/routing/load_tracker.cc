@@ -1,10 +1,18 @@
 #include "kvist/routing/load_tracker.h"
 
 namespace kvist::routing {
+namespace {
+
+// Another gateway's, of which only the number of blocks is known.
+bool is_counted_only(const RoutedRequest& request) {
+  return request.of_peer && request.blocks == nullptr;
+}
+
+}  // namespace
 
 void LoadTracker::add(const RoutedRequest& request) {
   WorkerLoad& load = loads_.at(request.worker.value());
-  load.prompt_blocks += prompts_.add(request.worker, request.blocks);
+  load.prompt_blocks += is_counted_only(request) ? request.new_blocks : prompts_.add(request.worker, request.blocks);
   load.prefill_tokens += request.uncached_tokens;
   own_blocks_[request.worker.value()] += request.own_blocks;
   ++load.requests;
@@ -31,7 +39,7 @@ void LoadTracker::on_progress(RoutedRequest& request, std::uint64_t tokens) {
 
 void LoadTracker::remove(const RoutedRequest& request) {
   WorkerLoad& load = loads_[request.worker.value()];
-  load.prompt_blocks -= prompts_.remove(request.worker, request.blocks);
+  load.prompt_blocks -= is_counted_only(request) ? request.new_blocks : prompts_.remove(request.worker, request.blocks);
   if (request.decoding) {
     --load.decoding;
     load.context_tokens -= request.prompt_tokens + request.output_tokens;

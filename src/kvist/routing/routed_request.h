@@ -57,6 +57,8 @@ struct RoutedRequest {
   CacheExpectation cache = {};
   std::uint64_t decision = 0;  ///< its number in the DecisionLog
   std::uint64_t reuse = 0;     ///< its number in the ReusedPrefixes; 0: none
+  std::uint64_t told = 0;      ///< its number towards other gateways (LoadObserver); 0: none
+  bool of_peer = false;        ///< another gateway gave it to the worker: nothing is learned from its times
 };
 
 /// The router's table. A request is in it from route() to on_finished().

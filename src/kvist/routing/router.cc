@@ -40,17 +40,6 @@ PromptView as_read_by(const WorkerView& worker, const RouteQuery& query) {
   return {.tokens = query.prompt_tokens, .keys = &query.blocks};
 }
 
-// The limits in blocks of the router's size. Workers of another block size are routed to by prediction.
-EngineLimits in_blocks_of(std::uint32_t block_size, EngineLimits limits) {
-  if (limits.block_size == 0 || limits.block_size == block_size) return limits;
-  if (limits.kv_blocks != 0) {  // 0 would mean that they are not known
-    const std::uint64_t blocks = std::uint64_t{limits.kv_blocks} * limits.block_size / block_size;
-    limits.kv_blocks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 1, UINT32_MAX));
-  }
-  limits.block_size = block_size;
-  return limits;
-}
-
 std::string none_can_take(const RouteQuery& query, std::span<const WorkerView> fleet) {
   const auto workers = std::ranges::count(fleet, false, &WorkerView::vacant);
   const std::string_view tried = query.excluded.empty() ? "" : " (some were tried before)";
@@ -183,8 +172,9 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
   const auto all_blocks = static_cast<std::uint32_t>(view(*prompt.keys).size());
   routed.own_blocks = all_blocks - std::min(known, all_blocks);
   caches_.on_routed(routed, chosen.limits.kv_blocks, now);
-  forecaster_.on_routed(routed, chosen.forecast, chosen.limits, usable_cached_tokens(known, prompt.tokens, block_size_),
-                        now);
+  const std::uint32_t known_tokens = usable_cached_tokens(known, prompt.tokens, block_size_);
+  forecaster_.on_routed(routed, chosen.forecast, chosen.limits, known_tokens, now);
+  if (observer_ != nullptr) routed.told = observer_->on_routed(decision.request, routed, known_tokens, query.session);
   loads_.add(routed);
   on_worker_changed(chosen.worker);
   ++decisions_[static_cast<std::size_t>(mode_)];
@@ -398,6 +388,7 @@ void Router::on_first_token(RequestHandle handle, TimePoint now) {
   log_.on_first_token(request->decision, now);
   forecaster_.on_first_token(*request, now);
   CacheKnowledge::on_computed(*request);
+  if (observer_ != nullptr && !request->of_peer && !request->decoding) observer_->on_first_token(*request);
   loads_.on_first_token(*request);
   on_worker_changed(request->worker);
 }
@@ -417,6 +408,7 @@ void Router::on_whole_answer(RequestHandle handle, const WholeAnswer& answer, Ti
   if (request == nullptr) return;
   forecaster_.on_whole_answer(*request, answer, now);
   CacheKnowledge::on_computed(*request);
+  if (observer_ != nullptr && !request->decoding) observer_->on_first_token(*request);
   loads_.on_first_token(*request);
   loads_.on_progress(*request, answer.tokens);
   on_worker_changed(request->worker);
@@ -439,7 +431,13 @@ void Router::on_finished(RequestHandle handle, bool completed, TimePoint now) {
   log_.on_finished(request->decision, completed, request->output_tokens, now);
   // No first token was reported for an answer that arrived whole and without usage.
   const bool computed = request->decoding || completed;
-  caches_.on_finished(*request, computed, request->output_tokens, now);
+  if (request->of_peer) {
+    caches_.on_peer_finished(*request, computed, now);
+    --peer_requests_;
+  } else {
+    caches_.on_finished(*request, computed, request->output_tokens, now);
+    if (observer_ != nullptr) observer_->on_finished(*request, completed);
+  }
   if (!computed) reused_.take_back(request->reuse);
   forecaster_.on_finished(*request, completed, now);
   loads_.remove(*request);
@@ -470,6 +468,7 @@ void Router::on_worker_restarted(WorkerId worker) {
 }
 
 void Router::forget(WorkerId worker) {
+  remove_peer_requests(worker);
   KVIST_CHECK(loads_.load(worker) == WorkerLoad{}, "a worker is forgotten when no request is left there");
   caches_.forget(worker);
   reused_.clear(worker);

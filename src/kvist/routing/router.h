@@ -24,7 +24,9 @@
 #include "kvist/routing/forecast_source.h"
 #include "kvist/routing/forecaster.h"
 #include "kvist/routing/kv_shortlist.h"
+#include "kvist/routing/load_observer.h"
 #include "kvist/routing/load_tracker.h"
+#include "kvist/routing/peer_request.h"
 #include "kvist/routing/policy.h"
 #include "kvist/routing/prompt_keys.h"
 #include "kvist/routing/reused_prefixes.h"
@@ -120,6 +122,15 @@ class Router {
   /// Null if the request has left its worker; otherwise valid until it does.
   [[nodiscard]] const RoutedRequest* find(RequestHandle request) const { return requests_.find(request); }
 
+  /// Another gateway gave a request to a worker. It counts like one's own from here on: in loads, queues, prompts under
+  /// way, reused prefixes, sessions and the lengths of answers, but nothing is learned from when its tokens came. The
+  /// handle is for on_first_token(), on_progress() and on_finished(). `view` is of the worker.
+  [[nodiscard]] RequestHandle on_peer_routed(const PeerRequest& request, const WorkerView& view, TimePoint now);
+  /// Tells `observer` of this gateway's requests from here on; null: nobody. Requires: none is at a worker.
+  void tell(LoadObserver* observer) { observer_ = observer; }
+  /// The requests of other gateways that are at workers.
+  [[nodiscard]] std::size_t peer_requests() const { return peer_requests_; }
+
   /// The index and everything that may write it. Threads: its owner's, which is another thread if Options::make_gate is
   /// given. That thread then reports what it did (on_event_news()) and is asked to take wrong places back
   /// (on_wrong_place()).
@@ -138,8 +149,9 @@ class Router {
   /// reports the restart by itself.
   void on_worker_restarted(WorkerId worker);
 
-  /// The id is another worker's from here on: forgets its cache, its speed and all else that is by worker. Requires: no
-  /// request is at the worker, and event_index() has forgotten it.
+  /// The id is another worker's from here on: forgets its cache, its speed, what other gateways told of requests there,
+  /// and all else that is by worker. Requires: none of this gateway's requests is at the worker, and event_index() has
+  /// forgotten it.
   void forget(WorkerId worker);
 
   void set_mode(spec::RoutingMode mode);
@@ -201,6 +213,7 @@ class Router {
                                                            AdmissionCheck& check);
   [[nodiscard]] std::uint64_t displaced_blocks(WorkerId worker, std::size_t prompt_blocks,
                                                const EngineLimits& limits) const;
+  void remove_peer_requests(WorkerId worker);
   void on_worker_changed(WorkerId worker) {
     if (shortlist_) shortlist_->on_changed(worker);
   }
@@ -223,6 +236,9 @@ class Router {
   ForecastSource* forecasts_;  // may be null
   std::size_t recorded_;       // Options::recorded
   DecisionLog log_;
+  LoadObserver* observer_ = nullptr;  // may stay null
+  std::uint64_t last_peer_request_ = 0;
+  std::size_t peer_requests_ = 0;
   std::optional<KvShortlist> shortlist_;    // in large fleets
   std::vector<UsableWorker> usable_;        // scratch memory of route()
   std::vector<Candidate> candidates_;       // likewise, as are the next three, which are by WorkerId

@@ -21,6 +21,17 @@ struct EngineLimits {
   friend bool operator==(const EngineLimits&, const EngineLimits&) = default;
 };
 
+/// The limits in blocks of the router's size. Workers of another block size are routed to by prediction.
+[[nodiscard]] inline EngineLimits in_blocks_of(std::uint32_t block_size, EngineLimits limits) {
+  if (limits.block_size == 0 || limits.block_size == block_size) return limits;
+  if (limits.kv_blocks != 0) {  // 0 would mean that they are not known
+    const std::uint64_t blocks = std::uint64_t{limits.kv_blocks} * limits.block_size / block_size;
+    limits.kv_blocks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 1, UINT32_MAX));
+  }
+  limits.block_size = block_size;
+  return limits;
+}
+
 /// How well a worker's cache content is known.
 enum class CacheTrust : std::uint8_t {
   kNone,       ///< not at all: no prediction came true
