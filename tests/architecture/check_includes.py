@@ -12,7 +12,7 @@ import sys
 
 # One inner list is one layer; a module may depend on modules of the lists before its own.
 LAYERS = [
-    ["base"], ["jinja", "tokenizer", "render"], ["spec"], ["text"], ["tool_calls"], ["kv"], ["kv_index"], ["perfmodel"], ["engine"], ["engine/timed", "engine/cpu"], ["routing"], ["dispatch"],
+    ["base"], ["jinja", "tokenizer", "render"], ["spec"], ["text"], ["tool_calls"], ["kv"], ["kv_index"], ["perfmodel"], ["engine"], ["engine/timed", "engine/cpu"], ["routing"], ["dispatch"], ["peering"],
     ["workload"], ["level"], ["simulation"], ["results"], ["openai"], ["dialects"], ["net"], ["telemetry"], ["kubernetes"], ["gateway", "worker", "loadgen"], ["epp", "doctor", "deploy"],
     ["analysis"], ["report"], ["dashboard"], ["dashboard/service"], ["sweep"], ["planning"], ["cli", "laboratory"],
 ]

@@ -168,6 +168,18 @@ simulation: {client_hop: 1 ms, gateway_time: 2 ms, worker_hop: 3 ms, kv_event_de
               AllOf(StartsWith("test.yaml:9: simulation.hop: unknown key"), HasSubstr("worker_hop")));
 }
 
+TEST(SweepSpecTest, ReadsHowManyGatewaysAreSimulated) {
+  const auto with_gateways = [](const std::string& gateways) {
+    return read_sweep(parsed(std::string(kSweep) + "simulation: {gateways: " + gateways + "}\n"), ".");
+  };
+  const auto sweep = with_gateways("{count: 4, exchange: false, hop: 5 ms, loss: 0.01}");
+  ASSERT_TRUE(sweep.has_value()) << sweep.error().message;
+  EXPECT_EQ(sweep->simulation.gateways,
+            (SimulatedGatewaysSpec{.count = 4, .exchange = false, .hop = std::chrono::milliseconds(5), .loss = 0.01}));
+  for (const char* const wrong : {"{count: 0}", "{count: 65}", "{loss: 1.1}", "{hop: -1 ms}", "{hops: 1 ms}"})
+    EXPECT_FALSE(with_gateways(wrong)) << wrong;
+}
+
 TEST(SweepSpecTest, ReadsWhatHappensToWorkers) {
   const auto with_change = [](const std::string& change) {
     return read_sweep(parsed(std::string(kSweep) + "simulation: {changes: [" + change + "]}\n"), ".");

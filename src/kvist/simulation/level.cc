@@ -9,8 +9,8 @@
 #include "kvist/engine/timed/timed_engine.h"
 #include "kvist/level/level_procedure.h"
 #include "kvist/simulation/clairvoyance.h"
+#include "kvist/simulation/gateway_group.h"
 #include "kvist/simulation/invariants.h"
-#include "kvist/simulation/simulated_gateway.h"
 #include "kvist/simulation/simulated_load.h"
 #include "kvist/simulation/simulated_worker.h"
 #include "kvist/simulation/virtual_time.h"
@@ -45,8 +45,7 @@ class LoadRun {
         sink_(sink),
         network_(time_, sweep.simulation),
         clairvoyance_(workers_, network_, time_),
-        gateway_(sweep.deployment, levels.front().mode, levels.front().seed, tokenizer_, time_, network_,
-                 clairvoyance_),
+        gateways_(sweep, levels.front().mode, levels.front().seed, tokenizer_, time_, network_, clairvoyance_),
         ledger_(TimePoint{} + sweep.method.warmup,
                 TimePoint{} + static_cast<Duration::rep>(levels.size()) * level::measuring_time(sweep.method),
                 limit_of(sweep.workload, levels.front())),
@@ -89,7 +88,7 @@ class LoadRun {
   Network network_;
   std::vector<SimulatedWorker> workers_;
   Clairvoyance clairvoyance_;
-  SimulatedGateway gateway_;
+  GatewayGroup gateways_;
   Ledger ledger_;
   SimulatedLoad load_;
   workload::TurnSource& source_;
@@ -109,6 +108,8 @@ Result<void> LoadRun::add_workers() {
     workers_.emplace_back(id, std::move(driver), tokenizer_, time_, network_);
     if (levels_.front().mode == spec::RoutingMode::kClairvoyant && !sweep_.simulation.changes.empty())
       return fail(ErrorCode::kUnsupported, "mode clairvoyant knows nothing of changes to workers");
+    if (levels_.front().mode == spec::RoutingMode::kClairvoyant && sweep_.simulation.gateways.count > 1)
+      return fail(ErrorCode::kUnsupported, "mode clairvoyant knows nothing of other gateways");
     if (levels_.front().mode == spec::RoutingMode::kClairvoyant) KVIST_TRY_VOID(clairvoyance_.add_worker(worker));
   }
   return {};
@@ -226,14 +227,19 @@ void LoadRun::dispatch(const Event& event) {
       return load_.on_wakeup(event);
     case EventKind::kClientDeadline:
       return load_.on_deadline();
-    case EventKind::kRequestAtGateway:
-      return gateway_.on_request(network_.take_request(event));
-    case EventKind::kClientGoneAtGateway:
-      return gateway_.on_client_gone(TurnId(event.subject));
-    case EventKind::kGatewayDeadline:
-      return gateway_.on_deadline();
     case EventKind::kHealthCheck:
-      return gateway_.on_health_check(event.worker, workers_[event.worker.value()].is_up());
+      return gateways_.on_health_check(event, workers_[event.worker.value()].is_up());
+    case EventKind::kRequestAtGateway:
+    case EventKind::kClientGoneAtGateway:
+    case EventKind::kGatewayDeadline:
+    case EventKind::kPeersDue:
+    case EventKind::kPeerMessage:
+    case EventKind::kRefusalAtGateway:
+    case EventKind::kStepAtGateway:
+    case EventKind::kKvEventsAtGateway:
+    case EventKind::kWorkerLostAtGateway:
+    case EventKind::kWorkerBackAtGateway:
+      return gateways_.on_event(event);
     case EventKind::kRequestAtWorker:
       return workers_[event.worker.value()].on_request(network_.take_work(event));
     case EventKind::kAbortAtWorker:
@@ -242,24 +248,14 @@ void LoadRun::dispatch(const Event& event) {
       return workers_[event.worker.value()].on_wake();
     case EventKind::kWorkerTimer:
       return workers_[event.worker.value()].on_timer(event);
-    case EventKind::kRefusalAtGateway:
-      return gateway_.on_refusal(network_.take_refusal(event));
-    case EventKind::kStepAtGateway:
-      return gateway_.on_step(network_.take_step(event));
     case EventKind::kStepAtClient:
       return load_.on_step(network_.take_step(event));
     case EventKind::kRefusalAtClient:
       return load_.on_refusal(network_.take_refusal(event));
-    case EventKind::kKvEventsAtGateway:
-      return gateway_.on_kv_events(event.worker, network_.take_kv_events(event));
     case EventKind::kWorkerChange:
       return workers_[event.worker.value()].on_change(sweep_.simulation.changes[event.subject]);
     case EventKind::kWorkerBack:
       return workers_[event.worker.value()].on_back();
-    case EventKind::kWorkerLostAtGateway:
-      return gateway_.on_worker_lost(event.worker);
-    case EventKind::kWorkerBackAtGateway:
-      return gateway_.on_worker_back(event.worker);
     case EventKind::kTimeline:
       return read_workers();
     case EventKind::kSnapshot:
@@ -312,7 +308,7 @@ void LoadRun::read_workers() {
 }
 
 bool LoadRun::is_idle() const {
-  if (load_.in_flight() > 0 || !gateway_.idle() || network_.in_transit() > 0) return false;
+  if (load_.in_flight() > 0 || !gateways_.idle() || network_.in_transit() > 0) return false;
   for (const SimulatedWorker& worker : workers_) {
     if (!worker.idle()) return false;
   }
@@ -339,7 +335,7 @@ Result<void> LoadRun::hand_on_by_level(std::vector<workload::TurnSample> turns) 
 void LoadRun::check_invariants() const {
   require(ledger_.check());
   for (const SimulatedWorker& worker : workers_) require(check_drained(worker));
-  require(check_drained(gateway_, workers_));
+  for (const auto& gateway : gateways_.all()) require(check_drained(*gateway, workers_));
   require(check_tokens(ledger_, workers_));
 }
 

@@ -2,7 +2,9 @@
 // encoding.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +31,12 @@ inline constexpr unsigned kPlaceBits = 24;
 struct TurnRequest {
   TurnId id;
   workload::StartTurn turn;
+};
+
+/// What one gateway tells another, as bytes (peering/message_codec.h).
+struct PeerMessage {
+  std::size_t gateway = 0;  ///< the number of the one that hears it
+  std::shared_ptr<const std::string> bytes;
 };
 
 /// The head of an answer, as in the gateway's headers.

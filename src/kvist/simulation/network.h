@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -45,6 +47,11 @@ class Network {
     send(spec_.client_hop, EventKind::kRefusalAtClient, refusals_.put(std::move(refusal)));
   }
 
+  /// To another gateway.
+  void message_to_peer(std::size_t gateway, std::shared_ptr<const std::string> message) {
+    send(spec_.gateways.hop, EventKind::kPeerMessage, peers_.put({.gateway = gateway, .bytes = std::move(message)}));
+  }
+
   // From a worker.
   void step_to_gateway(StepMessage step) {
     send(spec_.worker_hop, EventKind::kStepAtGateway, steps_.put(std::move(step)));
@@ -66,6 +73,7 @@ class Network {
   }
   [[nodiscard]] StepMessage take_step(const Event& event) { return steps_.take(event.subject); }
   [[nodiscard]] Refusal take_refusal(const Event& event) { return refusals_.take(event.subject); }
+  [[nodiscard]] PeerMessage take_peer_message(const Event& event) { return peers_.take(event.subject); }
   [[nodiscard]] std::vector<kv::KvEvent> take_kv_events(const Event& event) { return kv_events_.take(event.subject); }
 
   /// Calls `visit(request, arrival)` for each request that is on its way to the worker, in order.
@@ -78,7 +86,7 @@ class Network {
   [[nodiscard]] const spec::SimulationSpec& spec() const { return spec_; }
   /// When the gateway received the request that reaches the router now.
   [[nodiscard]] TimePoint arrival_of_request() const { return time_->now() - spec_.gateway_time; }
-  /// Messages on their way; those without content (gone, abort) are not counted.
+  /// Messages on their way; those without content (gone, abort), and those between gateways, are not counted.
   [[nodiscard]] std::size_t in_transit() const {
     return requests_.in_transit() + work_.in_transit() + steps_.in_transit() + refusals_.in_transit() +
            kv_events_.in_transit();
@@ -102,6 +110,7 @@ class Network {
   Parcels<StepMessage> steps_;
   Parcels<Refusal> refusals_;
   Parcels<std::vector<kv::KvEvent>> kv_events_;
+  Parcels<PeerMessage> peers_;
 };
 
 }  // namespace kvist::simulation

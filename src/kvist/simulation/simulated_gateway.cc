@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kvist/base/random.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/routing/session_key.h"
 #include "kvist/workload/session_name.h"
@@ -11,6 +12,11 @@ namespace kvist::simulation {
 namespace {
 
 using dispatch::Outcome;
+
+// Of several gateways, each draws its own numbers.
+std::uint64_t routing_seed(std::uint64_t seed, std::size_t number) {
+  return number == 0 ? seed : mix_seed({seed, seed_part("gateway"), number});
+}
 
 }  // namespace
 
@@ -21,10 +27,11 @@ std::vector<std::string> worker_names(const std::vector<spec::WorkerSpec>& worke
   return names;
 }
 
-SimulatedGateway::SimulatedGateway(const spec::DeploymentSpec& deployment, spec::RoutingMode mode,
+SimulatedGateway::SimulatedGateway(std::size_t number, const spec::DeploymentSpec& deployment, spec::RoutingMode mode,
                                    std::uint64_t run_seed, const tokenizer::Tokenizer& tokenizer, VirtualTime& time,
                                    Network& network, Clairvoyance& clairvoyance)
-    : spec_(deployment.gateway),
+    : number_(number),
+      spec_(deployment.gateway),
       run_seed_(run_seed),
       tokenizer_(&tokenizer),
       time_(&time),
@@ -35,7 +42,7 @@ SimulatedGateway::SimulatedGateway(const spec::DeploymentSpec& deployment, spec:
                .block_size = spec_.block_size,
                .workers = deployment.workers.size(),
                .mode = mode,
-               .seed = spec_.seed,
+               .seed = routing_seed(spec_.seed, number),
                .tier_weights = spec_.tier_weights,
                .session_affinity = spec_.session_affinity,
                .objective = spec_.objective,
@@ -185,7 +192,7 @@ void SimulatedGateway::arm_deadline() {
   if (armed_deadline_) return;
   armed_deadline_ = deadlines_.next([this](TurnId turn) { return live_.contains(turn); });
   if (armed_deadline_) {
-    time_->schedule(*armed_deadline_, {.subject = 0, .worker = {}, .kind = EventKind::kGatewayDeadline});
+    time_->schedule(*armed_deadline_, {.subject = number_, .worker = {}, .kind = EventKind::kGatewayDeadline});
   }
 }
 
@@ -203,7 +210,7 @@ void SimulatedGateway::on_deadline() {
 void SimulatedGateway::await_health_check(WorkerId worker) {
   const auto checks = time_->now().time_since_epoch() / spec_.doubt_interval;
   time_->schedule(TimePoint(spec_.doubt_interval * (checks + 1)),
-                  {.subject = 0, .worker = worker, .kind = EventKind::kHealthCheck});
+                  {.subject = number_, .worker = worker, .kind = EventKind::kHealthCheck});
 }
 
 void SimulatedGateway::on_health_check(WorkerId worker, bool well) {

@@ -34,9 +34,10 @@ namespace kvist::simulation {
 class SimulatedGateway {
  public:
   /// `deployment` has the workers and the gateway's settings; `run_seed` is the load's and is used for session names.
-  /// `clairvoyance` is what mode clairvoyant knows. Requires: the references outlive this object.
-  SimulatedGateway(const spec::DeploymentSpec& deployment, spec::RoutingMode mode, std::uint64_t run_seed,
-                   const tokenizer::Tokenizer& tokenizer, VirtualTime& time, Network& network,
+  /// `clairvoyance` is what mode clairvoyant knows. `number` tells several gateways apart. Requires: the references
+  /// outlive this object.
+  SimulatedGateway(std::size_t number, const spec::DeploymentSpec& deployment, spec::RoutingMode mode,
+                   std::uint64_t run_seed, const tokenizer::Tokenizer& tokenizer, VirtualTime& time, Network& network,
                    Clairvoyance& clairvoyance);
 
   void on_request(TurnRequest request);
@@ -56,6 +57,8 @@ class SimulatedGateway {
   [[nodiscard]] bool idle() const { return live_.empty(); }
   [[nodiscard]] const dispatch::Fleet& fleet() const { return fleet_; }
   [[nodiscard]] const routing::Router& router() const { return router_; }
+  /// For what tells other gateways of its requests, and books theirs.
+  [[nodiscard]] routing::Router& router() { return router_; }
   [[nodiscard]] const dispatch::Dispatcher& dispatcher() const { return dispatcher_; }
   /// The number of KV events that the index refused.
   [[nodiscard]] std::uint64_t refused_kv_events() const { return refused_kv_events_; }
@@ -78,6 +81,7 @@ class SimulatedGateway {
   void await_health_check(WorkerId worker);
   [[nodiscard]] AnswerHead head_of(TurnId id, const Relayed& relayed) const;
 
+  std::size_t number_;
   spec::GatewaySpec spec_;
   std::uint64_t run_seed_;
   const tokenizer::Tokenizer* tokenizer_;

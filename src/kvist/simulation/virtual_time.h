@@ -16,8 +16,10 @@ enum class EventKind : std::uint8_t {
   kClientDeadline,       ///< a turn's deadline at the client
   kRequestAtGateway,     ///< a request was received and read; parcel
   kClientGoneAtGateway,  ///< the client closed the connection; turn
-  kGatewayDeadline,      ///< a request's deadline at the gateway
-  kHealthCheck,          ///< the gateway's health check of a worker is answered
+  kGatewayDeadline,      ///< a request's deadline at the gateway; number of the gateway
+  kHealthCheck,          ///< a gateway's health check of a worker is answered; number of the gateway
+  kPeersDue,             ///< a gateway has something to tell the others; number of the gateway
+  kPeerMessage,          ///< a gateway hears another one; parcel
   kRequestAtWorker,      ///< parcel
   kAbortAtWorker,        ///< the gateway closed the connection; turn
   kWorkerWake,           ///< posted by a worker to itself: new input is handled

@@ -21,6 +21,17 @@ struct WorkerChange {
   bool operator==(const WorkerChange&) const = default;
 };
 
+/// Several gateways before the same workers. Each request goes to one of them by chance, as a balancer before them that
+/// knows nothing would give it.
+struct SimulatedGatewaysSpec {
+  std::uint32_t count = 1;
+  bool exchange = true;                         ///< they tell each other their load (docs/guide/several-gateways.md)
+  Duration hop = std::chrono::milliseconds(1);  ///< from one to another, one way
+  double loss = 0;                              ///< share of the messages between them that never arrive
+
+  bool operator==(const SimulatedGatewaysSpec&) const = default;
+};
+
 /// One-way delays, and what a simulated run records. Defaults: loopback, as measured by `make bench`.
 struct SimulationSpec {
   Duration client_hop = std::chrono::microseconds(40);       ///< load generator to gateway and back, each way
@@ -30,6 +41,7 @@ struct SimulationSpec {
   Duration timeline_period = std::chrono::seconds(1);        ///< between two readings of each worker; 0: no timeline
   bool keep_token_gaps = true;                               ///< store every gap between chunks of every turn
   std::vector<WorkerChange> changes = {};                    ///< what happens to workers on the way
+  SimulatedGatewaysSpec gateways = {};
 
   bool operator==(const SimulationSpec&) const = default;
 };

@@ -103,6 +103,23 @@ Result<WorkerChange> read_change(const YamlNode& node, const DeploymentSpec& dep
   return change;
 }
 
+Result<SimulatedGatewaysSpec> read_gateways(const YamlNode& node) {
+  constexpr std::uint32_t kMost = 64;
+  SimulatedGatewaysSpec gateways;
+  KVIST_TRY_VOID(read_field(node, "count", gateways.count, 1, kMost));
+  KVIST_TRY_VOID(read_field(node, "exchange", gateways.exchange));
+  KVIST_TRY_VOID(read_field(node, "hop", gateways.hop, Duration(0)));
+  KVIST_TRY_VOID(read_field(node, "loss", gateways.loss, 0.0, 1.0));
+  KVIST_TRY_VOID(node.finish());
+  return gateways;
+}
+
+void write_gateways(YamlWriter& out, const SimulatedGatewaysSpec& gateways) {
+  if (gateways == SimulatedGatewaysSpec()) return;
+  out.begin_map("gateways").field("count", gateways.count).field("exchange", gateways.exchange);
+  out.field("hop", gateways.hop).field("loss", gateways.loss).end_map();
+}
+
 Result<SimulationSpec> read_simulation(const YamlNode& node, const DeploymentSpec& deployment) {
   SimulationSpec s;
   KVIST_TRY_VOID(read_field(node, "client_hop", s.client_hop, Duration(0)));
@@ -111,6 +128,9 @@ Result<SimulationSpec> read_simulation(const YamlNode& node, const DeploymentSpe
   KVIST_TRY_VOID(read_field(node, "kv_event_delay", s.kv_event_delay, Duration(0)));
   KVIST_TRY_VOID(read_field(node, "timeline_period", s.timeline_period, Duration(0)));
   KVIST_TRY_VOID(read_field(node, "keep_token_gaps", s.keep_token_gaps));
+  if (const auto gateways = node.get("gateways")) {
+    KVIST_TRY(s.gateways, read_gateways(*gateways));
+  }
   if (const auto changes = node.get("changes")) {
     KVIST_TRY(const auto elements, changes->elements());
     for (const YamlNode& element : elements) {
@@ -129,6 +149,7 @@ void write_simulation(YamlWriter& out, const SimulationSpec& s) {
   out.begin_map("simulation").field("client_hop", s.client_hop).field("gateway_time", s.gateway_time);
   out.field("worker_hop", s.worker_hop).field("kv_event_delay", s.kv_event_delay);
   out.field("timeline_period", s.timeline_period).field("keep_token_gaps", s.keep_token_gaps);
+  write_gateways(out, s.gateways);
   if (!s.changes.empty()) {
     out.begin_list("changes");
     for (const WorkerChange& change : s.changes) {

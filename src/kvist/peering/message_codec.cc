@@ -1,0 +1,268 @@
+#include "kvist/peering/message_codec.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "kvist/kv/msgpack.h"
+
+namespace kvist::peering {
+namespace {
+
+using kv::MsgpackReader;
+using kv::MsgpackToken;
+using kv::MsgpackWriter;
+using Kind = MsgpackToken::Kind;
+
+constexpr std::uint64_t kVersion = 1;
+constexpr std::size_t kMessageItems = 5;
+constexpr std::size_t kRoutedItems = 11;
+constexpr std::uint64_t kStreams = 1;
+constexpr std::uint64_t kDecoding = 2;
+
+enum class Tag : std::uint8_t { kRouted, kFirstToken, kProgress, kEnded, kState, kGoodbye };
+
+class EventWriter {
+ public:
+  explicit EventWriter(std::string& out) : out_(out) {}
+
+  void operator()(const Routed& routed) {
+    begin(Tag::kRouted, kRoutedItems);
+    fields(routed);
+  }
+  void operator()(const FirstToken& event) {
+    begin(Tag::kFirstToken, 1);
+    number(event.attempt.value());
+  }
+  void operator()(const Progress& event) {
+    begin(Tag::kProgress, 2);
+    number(event.attempt.value());
+    number(event.output_tokens);
+  }
+  void operator()(const Ended& event) {
+    begin(Tag::kEnded, 3);
+    number(event.attempt.value());
+    number(event.output_tokens);
+    out_.boolean(event.completed);
+  }
+  void operator()(const State& state) {
+    begin(Tag::kState, 3);
+    number(state.after.value());
+    number(state.until.value());
+    out_.array(state.requests.size());
+    for (const Routed& request : state.requests) {
+      out_.array(kRoutedItems);
+      fields(request);
+    }
+  }
+  void operator()(const Goodbye& /*event*/) { begin(Tag::kGoodbye, 0); }
+
+ private:
+  void begin(Tag tag, std::size_t items) {
+    out_.array(1 + items);
+    number(static_cast<std::uint64_t>(tag));
+  }
+  void number(std::uint64_t value) { out_.unsigned_integer(value); }
+  void fields(const Routed& routed) {
+    number(routed.attempt.value());
+    number(routed.worker.value());
+    number(routed.prompt_tokens);
+    number(routed.uncached_tokens);
+    number(routed.known_tokens);
+    number(routed.own_blocks);
+    number(routed.new_blocks);
+    number((routed.streams ? kStreams : 0) | (routed.decoding ? kDecoding : 0));
+    number(routed.output_tokens);
+    number(routed.session);
+    const auto blocks = routing::view(routed.blocks);
+    if (blocks.empty() || blocks.size() > kMaxPromptBlocks) return out_.nil();
+    std::vector<std::uint8_t> bytes(blocks.size() * sizeof(std::uint64_t));
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      const std::uint64_t little =
+          std::endian::native == std::endian::little ? blocks[i].value() : std::byteswap(blocks[i].value());
+      std::memcpy(bytes.data() + i * sizeof little, &little, sizeof little);
+    }
+    out_.binary(bytes);
+  }
+
+  MsgpackWriter out_;
+};
+
+// Takes the items of a message one after the other. The first that is not what is expected makes all further ones so.
+class Items {
+ public:
+  explicit Items(std::span<const std::uint8_t> bytes) : reader_(bytes) {}
+
+  [[nodiscard]] bool good() const { return good_; }
+  [[nodiscard]] bool at_end() const { return reader_.at_end(); }
+  std::uint64_t number(std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) {
+    const MsgpackToken token = take(Kind::kUnsigned);
+    good_ = good_ && token.integer <= most;
+    return good_ ? token.integer : 0;
+  }
+  std::uint32_t number32() { return static_cast<std::uint32_t>(number(std::numeric_limits<std::uint32_t>::max())); }
+  bool boolean() { return take(Kind::kBoolean).boolean; }
+  std::size_t array(std::size_t most) {
+    const MsgpackToken token = take(Kind::kArray);
+    good_ = good_ && token.count <= most;
+    return good_ ? token.count : 0;
+  }
+  void array_of(std::size_t items) { good_ = array(items) == items && good_; }
+  std::string name() {
+    const std::string_view text = take(Kind::kString).text();
+    good_ = good_ && !text.empty() && text.size() <= kMaxNameBytes;
+    return good_ ? std::string(text) : std::string();
+  }
+  routing::BlockKeys blocks() {
+    const std::optional<MsgpackToken> token = good_ ? reader_.next() : std::nullopt;
+    if (token && token->kind == Kind::kNil) return nullptr;
+    const std::size_t size = token ? token->bytes.size() : 0;
+    constexpr std::size_t kEach = sizeof(std::uint64_t);
+    good_ = token && token->kind == Kind::kBinary && size > 0 && size % kEach == 0 && size / kEach <= kMaxPromptBlocks;
+    if (!good_) return nullptr;
+    auto keys = std::make_shared<std::vector<kv::BlockHash>>(size / kEach);
+    for (std::size_t i = 0; i < keys->size(); ++i) {
+      std::uint64_t value = 0;
+      std::memcpy(&value, token->bytes.data() + i * kEach, kEach);
+      (*keys)[i] = kv::BlockHash(std::endian::native == std::endian::little ? value : std::byteswap(value));
+    }
+    return keys;
+  }
+  void refuse() { good_ = false; }
+
+ private:
+  MsgpackToken take(Kind kind) {
+    const std::optional<MsgpackToken> token = good_ ? reader_.next() : std::nullopt;
+    good_ = token && token->kind == kind;
+    return good_ ? *token : MsgpackToken();
+  }
+
+  MsgpackReader reader_;
+  bool good_ = true;
+};
+
+// No request takes more of a worker than its prompt: a sum of loads stays far below what a number holds.
+Routed read_routed(Items& items) {
+  Routed routed;
+  routed.attempt = AttemptId(items.number());
+  routed.worker = WorkerKey(items.number());
+  routed.prompt_tokens = items.number32();
+  routed.uncached_tokens = items.number32();
+  routed.known_tokens = items.number32();
+  routed.own_blocks = items.number32();
+  routed.new_blocks = items.number32();
+  const std::uint64_t flags = items.number();
+  routed.streams = (flags & kStreams) != 0;
+  routed.decoding = (flags & kDecoding) != 0;
+  routed.output_tokens = items.number32();
+  routed.session = items.number();
+  routed.blocks = items.blocks();
+  const std::uint32_t prompt = routed.prompt_tokens;
+  const bool fits = routed.uncached_tokens <= prompt && routed.known_tokens <= prompt && routed.own_blocks <= prompt &&
+                    routed.new_blocks <= prompt && routing::view(routed.blocks).size() <= prompt;
+  if (routed.attempt == AttemptId() || !fits) items.refuse();
+  return routed;
+}
+
+State read_state(Items& items) {
+  State state;
+  state.after = AttemptId(items.number());
+  state.until = AttemptId(items.number());
+  const std::size_t count = items.array(kMaxStateRequests);
+  AttemptId last = state.after;
+  for (std::size_t i = 0; i < count && items.good(); ++i) {
+    items.array_of(kRoutedItems);
+    state.requests.push_back(read_routed(items));
+    if (state.requests.back().attempt <= last || state.requests.back().attempt > state.until) items.refuse();
+    last = state.requests.back().attempt;
+  }
+  return state;
+}
+
+Event read_event(Items& items) {
+  const std::size_t count = items.array(1 + kRoutedItems);
+  const std::uint64_t tag = items.number(static_cast<std::uint64_t>(Tag::kGoodbye));
+  const auto expect = [&](std::size_t fields) {
+    if (count != 1 + fields) items.refuse();
+  };
+  switch (static_cast<Tag>(tag)) {
+    case Tag::kRouted:
+      expect(kRoutedItems);
+      return read_routed(items);
+    case Tag::kFirstToken:
+      expect(1);
+      return FirstToken{.attempt = AttemptId(items.number())};
+    case Tag::kProgress: {
+      expect(2);
+      const AttemptId attempt(items.number());
+      return Progress{.attempt = attempt, .output_tokens = items.number32()};
+    }
+    case Tag::kEnded: {
+      expect(3);
+      Ended ended{.attempt = AttemptId(items.number())};
+      ended.output_tokens = items.number32();
+      ended.completed = items.boolean();
+      return ended;
+    }
+    case Tag::kState:
+      expect(3);
+      return read_state(items);
+    case Tag::kGoodbye:
+      expect(0);
+      break;
+  }
+  return Goodbye();
+}
+
+}  // namespace
+
+void encode_event(const Event& event, std::string& out) {
+  EventWriter writer(out);
+  std::visit(writer, event);
+}
+
+std::string encode_message(const Message& head, std::size_t count, const std::string& events) {
+  std::string out;
+  MsgpackWriter writer(out);
+  writer.array(kMessageItems);
+  writer.unsigned_integer(kVersion);
+  writer.string(head.gateway);
+  writer.unsigned_integer(head.run);
+  writer.unsigned_integer(head.sequence);
+  writer.array(count);
+  out += events;
+  return out;
+}
+
+std::string encode(const Message& message) {
+  std::string events;
+  for (const Event& event : message.events) encode_event(event, events);
+  return encode_message(message, message.events.size(), events);
+}
+
+Result<Message> decode(std::span<const std::uint8_t> bytes) {
+  if (bytes.size() > kMaxMessageBytes)
+    return fail(ErrorCode::kTooLarge,
+                fmt::format("a message has at most {} bytes, this one has {}", kMaxMessageBytes, bytes.size()));
+  Items items(bytes);
+  items.array_of(kMessageItems);
+  const std::uint64_t version = items.number();
+  if (items.good() && version != kVersion)
+    return fail(ErrorCode::kUnsupported, fmt::format("version {} of messages, expected {}", version, kVersion));
+  Message message;
+  message.gateway = items.name();
+  message.run = items.number();
+  message.sequence = items.number();
+  const std::size_t count = items.array(kMaxEvents);
+  for (std::size_t i = 0; i < count && items.good(); ++i) message.events.push_back(read_event(items));
+  if (!items.good() || !items.at_end()) return fail(ErrorCode::kCorrupt, "not a message between gateways");
+  return message;
+}
+
+}  // namespace kvist::peering
