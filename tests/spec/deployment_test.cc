@@ -517,5 +517,27 @@ TEST(RoutingModeTest, AGatewayHasNoModeThatOnlyASimulationCanDecide) {
               AllOf(StartsWith("test.yaml:1: gateway.mode: "), HasSubstr("kvist simulate")));
 }
 
+TEST(ReadPeers, HowAGatewayReachesTheOthers) {
+  const auto read = read_gateway(parsed("peers: {nats: 'nats://a:4222,tls://b:4222', group: llm, name: gw-1, user: u, "
+                                        "password_file: pw, tls: {ca: ca.pem}, patience: 5 s}\n"),
+                                 "/etc/kvist");
+  ASSERT_TRUE(read) << message(read);
+  EXPECT_EQ(read->peers, (PeersSpec{.nats = "nats://a:4222,tls://b:4222",
+                                    .group = "llm",
+                                    .name = "gw-1",
+                                    .user = "u",
+                                    .password_file = "/etc/kvist/pw",
+                                    .tls = {.ca = "/etc/kvist/ca.pem"},
+                                    .patience = std::chrono::seconds(5)}));
+  EXPECT_FALSE(GatewaySpec().peers.is_given());
+  const auto refused = [](const std::string& peers) { return message(read_gateway(parsed("peers: " + peers + "\n"))); };
+  EXPECT_THAT(refused("{}"), HasSubstr("\"nats\" is missing"));
+  EXPECT_THAT(refused("{nats: 'http://a:4222'}"), HasSubstr("expected nats://host:port"));
+  EXPECT_THAT(refused("{nats: 'nats://a:1,'}"), HasSubstr("expected nats://host:port"));
+  EXPECT_THAT(refused("{nats: 'nats://a:1', user: u}"), HasSubstr("go together"));
+  EXPECT_THAT(refused("{nats: 'nats://a:1', token_file: t, credentials_file: c}"), HasSubstr("give one of"));
+  EXPECT_THAT(refused("{nats: 'nats://a:1', patience: 1 s}"), HasSubstr("patience"));
+}
+
 }  // namespace
 }  // namespace kvist::spec::deployment_test

@@ -186,6 +186,13 @@ class RoundTripTest : public testing::Test {
 
   GatewaySpec gateway() {
     GatewaySpec g;
+    if (number(0, 1) == 1)
+      g.peers = {.nats = "nats://h:4222,tls://g:4222",
+                 .group = "llm",
+                 .name = number(0, 1) == 1 ? "a" : "",
+                 .token_file = number(0, 1) == 1 ? "/token" : "",
+                 .tls = {.ca = number(0, 1) == 1 ? "/ca.pem" : ""},
+                 .patience = std::chrono::milliseconds(number(1'500, 9'000))};
     g.http.port = number<std::uint16_t>(0, 32'767);
     g.admin = {"10.0.0.1", number<std::uint16_t>(32'768, 65'535)};
     if (number(0, 1) == 1) g.cors.origins = {"*"};
@@ -361,6 +368,9 @@ TEST_F(RoundTripTest, Sweep) {
                        .kv_event_delay = duration(0),
                        .timeline_period = number(0, 1) == 1 ? duration(1'000'000) : Duration(0),
                        .keep_token_gaps = number(0, 1) == 1};
+    if (number(0, 1) == 1)
+      spec.simulation.gateways = {
+          .count = number(1, 64), .exchange = number(0, 1) == 1, .hop = duration(0), .loss = random_.uniform()};
     for (std::uint32_t changes = number(0, 3); changes > 0; --changes) {
       const WorkerSpec& worker = spec.deployment.workers[number(1, 1'000) % spec.deployment.workers.size()];
       WorkerChange change{.at = duration(0), .worker = worker.name};

@@ -330,6 +330,28 @@ class Examination {
     }
   }
 
+  void check_peers(const std::string& where) {
+    if (snapshot_->peers_connected == false) {
+      warning("peers_cut_off", where, "there is no connection to NATS: it routes as if it were the only gateway",
+              "a NATS server at gateway.peers.nats; the gateway's log says why there is none");
+    } else if (snapshot_->peers_share_decisions == false) {
+      warning("peers_decide_alone", where, "routing modes, cordons and drains are not shared with the other gateways",
+              "a NATS server with JetStream (nats-server --jetstream)");
+    }
+    if (snapshot_->peer_namesakes > 0) {
+      error("peers_same_name", where,
+            fmt::format("{:.0f} messages came from another gateway of its name and were not used",
+                        snapshot_->peer_namesakes),
+            "a gateway.peers.name of its own for each");
+    }
+    if (snapshot_->peer_elsewhere > 0) {
+      info("peers_other_workers", where,
+           fmt::format("other gateways have {:.0f} requests at workers that are not known here",
+                       snapshot_->peer_elsewhere),
+           "the same workers, under the same names, at all gateways of a group");
+    }
+  }
+
   void check_gateway() {
     const std::string where = "gateway";
     check_clock(snapshot_->clock_ahead_s, where);
@@ -345,6 +367,7 @@ class Examination {
               fmt::format("{:.0f} calls to workers found no descriptor, port or memory", snapshot_->exhaustions),
               "more descriptors or local ports, or fewer connections");
     }
+    check_peers(where);
     if (snapshot_->lost_lines > 0) {
       warning("lines_lost", where,
               fmt::format("{:.0f} requests are missing from access log or record", snapshot_->lost_lines),

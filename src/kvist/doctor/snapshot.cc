@@ -143,6 +143,10 @@ Result<Snapshot> read_gateway_facts(std::string_view status, std::string_view me
   snapshot.runs = true;
   snapshot.open_descriptors = page.sum("process_open_fds").value_or(0);
   snapshot.max_descriptors = page.sum("process_max_fds").value_or(0);
+  if (const auto connected = page.sum("kvist_gateway_peers_connected")) snapshot.peers_connected = *connected > 0;
+  if (const auto share = page.sum("kvist_gateway_peers_share_decisions")) snapshot.peers_share_decisions = *share > 0;
+  snapshot.peer_namesakes = page.sum("kvist_gateway_peer_unused_messages_total", "reason", "namesake").value_or(0);
+  snapshot.peer_elsewhere = page.sum("kvist_gateway_peer_requests_elsewhere").value_or(0);
   snapshot.exhaustions = page.sum("kvist_gateway_local_exhaustions_total").value_or(0);
   snapshot.lost_lines = page.sum("kvist_gateway_access_log_lost_total").value_or(0) +
                         page.sum("kvist_gateway_record_lost_total").value_or(0);

@@ -115,8 +115,12 @@ struct Snapshot {
   std::optional<double> clock_ahead_s = {};  ///< the gateway's
   double open_descriptors = 0;               ///< of the gateway, as the next; 0: not told
   double max_descriptors = 0;
-  double exhaustions = 0;  ///< calls without a socket
-  double lost_lines = 0;   ///< of access log and record
+  double exhaustions = 0;                    ///< calls without a socket
+  double lost_lines = 0;                     ///< of access log and record
+  std::optional<bool> peers_connected = {};  ///< to the other gateways; nothing: it is to have none, as the next
+  std::optional<bool> peers_share_decisions = {};
+  double peer_namesakes = 0;  ///< messages of another gateway that has its name
+  double peer_elsewhere = 0;  ///< requests of other gateways at workers that this one does not know
   /// The gateway's models after the first one, which is the one above: only what is said of a model is set in them.
   std::vector<Snapshot> further = {};
 };

@@ -12,6 +12,7 @@
 #include "kvist/base/yaml.h"
 #include "kvist/gateway/decisions_query.h"
 #include "kvist/gateway/error_answer.h"
+#include "kvist/gateway/shared_decisions.h"
 #include "kvist/gateway/worker_state.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/routing/decision_json.h"
@@ -226,6 +227,7 @@ net::HttpResponse set_router_mode(const SharedParts& shared, const ServedModels&
   const auto model = model_meant(models, asked->model);
   if (!model) return error_answer(model.error());
   ModelParts& parts = (*model)->parts;
+  if (shared.decisions != nullptr) shared.decisions->tell_mode(parts.spec.model, asked->mode);
   if (asked->mode == parts.router.mode()) return mode_of(shared, parts);
   telemetry::log_info("admin", fmt::format("{}: routing mode {} -> {}", parts.spec.model,
                                            to_string(parts.router.mode()), to_string(asked->mode)));

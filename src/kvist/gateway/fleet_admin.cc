@@ -12,6 +12,7 @@
 #include "kvist/base/yaml.h"
 #include "kvist/gateway/admin.h"
 #include "kvist/gateway/error_answer.h"
+#include "kvist/gateway/shared_decisions.h"
 #include "kvist/gateway/worker_state.h"
 
 namespace kvist::gateway {
@@ -165,6 +166,11 @@ Result<void> uncordon(ServedModel& model, const std::string& name) {
               fmt::format("name: the model of \"{}\", \"{}\", is not served any more", name, model.parts.spec.model));
 }
 
+/// The other gateways are to do the same.
+void tell(const SharedParts& shared, const ServedModel& model, const std::string& worker, SharedHold hold) {
+  if (shared.decisions != nullptr) shared.decisions->tell_hold(model.parts.spec.model, worker, hold);
+}
+
 }  // namespace
 
 void add_fleet_paths(net::PathTable& paths, const SharedParts& shared, const ServedModels& models) {
@@ -177,28 +183,32 @@ void add_fleet_paths(net::PathTable& paths, const SharedParts& shared, const Ser
              const auto read = read_new_worker(models, request);
              if (!read) return exchange->respond(error_answer(read.error()));
              read->model->changes.add(read->worker, [&, exchange, name = read->worker.name](const Result<void>& added) {
+               if (const ServedModel* const model = models.find_worker(name); added && model != nullptr)
+                 tell(shared, *model, name, SharedHold::kFree);
                exchange->respond(added ? one(models, name, kCreated) : error_answer(added.error()));
              });
            });
   using Change = std::function<Result<void>(ServedModel&, const Named&)>;
-  const auto on = [&](const std::string& path, int status, bool takes_timeout, Change change) {
-    paths.answer("POST", path, [&, status, takes_timeout, change = std::move(change)](const net::HttpRequest& request) {
-      const auto named = read_named(request, shared.spec.drain_timeout, takes_timeout);
-      if (!named) return error_answer(named.error());
-      ServedModel* const model = models.find_worker(named->name);
-      if (model == nullptr)
-        return error_answer({ErrorCode::kNotFound, fmt::format("name: there is no worker \"{}\"", named->name)});
-      const auto done = change(*model, *named);
-      return done ? one(models, named->name, status) : error_answer(done.error());
-    });
+  const auto on = [&](const std::string& path, int status, bool takes_timeout, SharedHold hold, Change change) {
+    paths.answer(
+        "POST", path, [&, status, takes_timeout, hold, change = std::move(change)](const net::HttpRequest& request) {
+          const auto named = read_named(request, shared.spec.drain_timeout, takes_timeout);
+          if (!named) return error_answer(named.error());
+          ServedModel* const model = models.find_worker(named->name);
+          if (model == nullptr)
+            return error_answer({ErrorCode::kNotFound, fmt::format("name: there is no worker \"{}\"", named->name)});
+          const auto done = change(*model, *named);
+          if (done) tell(shared, *model, named->name, hold);
+          return done ? one(models, named->name, status) : error_answer(done.error());
+        });
   };
-  on("/admin/workers/cordon", kOk, false,
+  on("/admin/workers/cordon", kOk, false, SharedHold::kCordoned,
      [](ServedModel& model, const Named& named) { return model.changes.cordon(named.name); });
-  on("/admin/workers/uncordon", kOk, false,
+  on("/admin/workers/uncordon", kOk, false, SharedHold::kFree,
      [](ServedModel& model, const Named& named) { return uncordon(model, named.name); });
-  on("/admin/workers/drain", kAccepted, true,
+  on("/admin/workers/drain", kAccepted, true, SharedHold::kDrained,
      [](ServedModel& model, const Named& named) { return model.changes.drain(named.name, named.timeout); });
-  on("/admin/workers/remove", kAccepted, false,
+  on("/admin/workers/remove", kAccepted, false, SharedHold::kRemoved,
      [](ServedModel& model, const Named& named) { return model.changes.remove(named.name); });
 }
 

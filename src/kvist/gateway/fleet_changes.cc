@@ -159,6 +159,16 @@ Result<void> FleetChanges::remove(std::string_view name) {
   return {};
 }
 
+bool FleetChanges::follow(std::string_view name, std::optional<dispatch::WorkerHold> hold) {
+  if (holds_.find(name) == hold) return false;
+  const Result<void> done = !hold ? uncordon(name)
+                            : *hold == dispatch::WorkerHold::kCordoned
+                                ? cordon(name)
+                                : drain(name, parts_->shared->spec.drain_timeout);
+  if (!done && hold) holds_.set(name, *hold);
+  return true;
+}
+
 Result<void> FleetChanges::set_limits(std::string_view name, const spec::UpstreamLimits& limits) {
   const std::optional<WorkerId> worker = parts_->places.find(name);
   if (!worker) return fail(ErrorCode::kNotFound, fmt::format("name: there is no worker \"{}\"", name));

@@ -46,6 +46,9 @@ class FleetChanges {
   [[nodiscard]] Result<void> uncordon(std::string_view name);
   [[nodiscard]] Result<void> drain(std::string_view name, Duration timeout);
   [[nodiscard]] Result<void> remove(std::string_view name);
+  /// What was decided at another gateway; nothing: the worker is free. It holds for a worker that comes later too.
+  /// Returns whether that is news.
+  bool follow(std::string_view name, std::optional<dispatch::WorkerHold> hold);
   /// Takes a worker back that waits to be added. Returns whether there was one.
   bool give_up(std::string_view name);
   /// Drains all workers. Workers that wait for a place are not added any more.

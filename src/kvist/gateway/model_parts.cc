@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kvist/base/check.h"
+#include "kvist/base/random.h"
 #include "kvist/gateway/log_component.h"
 #include "kvist/net/time_of_day.h"
 #include "kvist/telemetry/log.h"
@@ -36,6 +37,11 @@ std::vector<spec::UpstreamSpec> upstreams_of(const spec::ServedModelSpec& model)
   std::vector<spec::UpstreamSpec> upstreams = model.workers;
   upstreams.resize(spec::worker_places(model));
   return upstreams;
+}
+
+/// Gateways of a group have the same settings: with the same seed they would draw the same workers.
+std::uint64_t routing_seed(std::uint64_t seed, const SharedParts& gateway) {
+  return gateway.peers ? mix_seed({seed, seed_part(gateway.peers->name())}) : seed;
 }
 
 std::string first_names(const std::vector<std::string>& names) {
@@ -81,7 +87,7 @@ ModelParts::ModelParts(SharedParts& gateway, ModelId id, spec::ServedModelSpec m
               .block_size = spec.block_size,
               .workers = places.size(),
               .mode = spec.mode,
-              .seed = spec.seed,
+              .seed = routing_seed(spec.seed, gateway),
               .tier_weights = spec.tier_weights,
               .session_affinity = spec.session_affinity,
               .objective = spec.objective,

@@ -16,6 +16,7 @@
 #include "kvist/gateway/fleet_watch.h"
 #include "kvist/gateway/kubernetes_groups.h"
 #include "kvist/gateway/model_parts.h"
+#include "kvist/gateway/peer_exchange.h"
 #include "kvist/gateway/shared_parts.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_server_report.h"
@@ -38,16 +39,18 @@ struct ServedModel {
         watch(loop, parts),
         changes(loop, parts),
         groups(loop, parts.spec.worker_groups, changes),
-        services(loop, parts.spec.worker_groups, parts.spec.model, changes) {}
+        services(loop, parts.spec.worker_groups, parts.spec.model, changes),
+        exchange(shared.peers ? std::make_unique<PeerExchange>(loop, *shared.peers, parts) : nullptr) {}
 
   ModelParts parts;
   FleetWatch watch;
   FleetChanges changes;
   DnsGroups groups;
   KubernetesGroups services;
-  bool leaves = false;   ///< clients do not reach it any more
-  bool asked = false;    ///< the loops are being asked whether a request is left
-  bool closing = false;  ///< the loops are giving up its proxies; it is no longer reported
+  std::unique_ptr<PeerExchange> exchange;  ///< with the other gateways; null: there are none
+  bool leaves = false;                      ///< clients do not reach it any more
+  bool asked = false;                       ///< the loops are being asked whether a request is left
+  bool closing = false;                     ///< the loops are giving up its proxies; it is no longer reported
 };
 
 /// Owns the models. Threads: the loop's.

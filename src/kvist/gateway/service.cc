@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "kvist/base/json_writer.h"
 #include "kvist/gateway/admin.h"
 #include "kvist/gateway/client_connections.h"
 #include "kvist/gateway/dialect_door.h"
@@ -23,9 +24,11 @@
 #include "kvist/gateway/mode_from_environment.h"
 #include "kvist/gateway/model_list.h"
 #include "kvist/gateway/passed_on_paths.h"
+#include "kvist/gateway/peer_metrics.h"
 #include "kvist/gateway/public_listener.h"
 #include "kvist/gateway/served_models.h"
 #include "kvist/gateway/service_field.h"
+#include "kvist/gateway/shared_decisions.h"
 #include "kvist/gateway/shared_parts.h"
 #include "kvist/gateway/worker_settings.h"
 #include "kvist/net/admin_listener.h"
@@ -83,15 +86,18 @@ bool is_for_a_worker(const net::HttpRequest& request) {
 class GatewayService final : public Service {
  public:
   GatewayService(net::EventLoop& loop, spec::GatewaySpec gateway, std::map<std::string, net::ServerSettings> servers,
-                 std::unique_ptr<RequestReporter> reporting, std::vector<LoadedModel> models, Front front)
+                 std::unique_ptr<RequestReporter> reporting, std::unique_ptr<PeerLink> peers,
+                 std::vector<LoadedModel> models, Front front)
       : loop_(&loop),
         front_(front),
-        shared_(loop, std::move(gateway), std::move(servers), std::move(reporting)),
+        shared_(loop, std::move(gateway), std::move(servers), std::move(reporting), std::move(peers)),
         models_(loop, shared_),
+        decisions_(loop, shared_.peers.get(), models_),
         model_list_(shared_, models_),
         drain_timer_(loop),
         files_(loop),
         exposure_(loop, shared_, files_) {
+    shared_.decisions = &decisions_;
     for (LoadedModel& model : models) models_.make(std::move(model));
   }
 
@@ -101,6 +107,7 @@ class GatewayService final : public Service {
     KVIST_TRY_VOID(listen_for_admin());
     if (front_ == Front::kListener) KVIST_TRY_VOID(listen());
     KVIST_TRY_VOID(models_.start());
+    if (shared_.peers) KVIST_TRY_VOID(shared_.peers->start());
     for (const auto& io : shared_.io_loops) io->start();
     files_.start();
     const std::string where = front_ == Front::kListener ? fmt::format("port {}, ", port()) : std::string();
@@ -343,6 +350,13 @@ class GatewayService final : public Service {
       return get_decisions(models_, request);
     });
     add_fleet_paths(admin_paths_, shared_, models_);
+    if (shared_.peers) {
+      admin_paths_.answer("GET", "/admin/peers", [this](const net::HttpRequest&) {
+        JsonWriter json;
+        write_peers(json, *shared_.peers, models_, net::now());
+        return json_answer(json.take());
+      });
+    }
     admin_paths_.answer("GET", "/admin/router_mode",
                         [this](const net::HttpRequest& request) { return get_router_mode(shared_, models_, request); });
     for (const char* method : {"PUT", "POST"}) {
@@ -367,10 +381,17 @@ class GatewayService final : public Service {
   [[nodiscard]] net::HttpResponse health() const {
     const char* const problem = is_draining_ ? "the gateway is shutting down" : "no worker is healthy";
     const bool good = is_ready();
-    net::HttpResponse answer =
-        good ? json_answer(R"({"status":"ok"})") : error_answer({ErrorCode::kUnavailable, problem});
+    net::HttpResponse answer = good ? json_answer(healthy()) : error_answer({ErrorCode::kUnavailable, problem});
     answer.headers.set(kServiceField, std::string(kGatewayService));
     return answer;
+  }
+
+  /// A gateway that is cut off from the others is well: it routes by what it sees itself.
+  [[nodiscard]] std::string healthy() const {
+    JsonWriter json;
+    json.begin_object().field("status", "ok");
+    if (shared_.peers) json.field("peers", peers_word(shared_.peers->report()));
+    return json.end_object().take();
   }
 
   [[nodiscard]] net::HttpResponse metrics(const ServedModels::Reports& reports) const {
@@ -381,6 +402,7 @@ class GatewayService final : public Service {
       net::HttpServerReport listeners = reports.listeners;
       if (server_) listeners += server_->report();
       if (front_ == Front::kListener) write_listener_metrics(listeners, page);
+      if (shared_.peers) write_peer_metrics(*shared_.peers, decisions_, models_, page);
       for (const auto& write : more_metrics_) write(page);
     });
     return response;
@@ -390,6 +412,7 @@ class GatewayService final : public Service {
   Front front_;
   SharedParts shared_;
   ServedModels models_;
+  SharedDecisions decisions_;
   ModelList model_list_;
   net::PathTable paths_{refused};        // for clients
   net::PathTable admin_paths_{refused};  // for administration
@@ -425,8 +448,12 @@ Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::Gat
     models.push_back(std::move(loaded));
   }
   KVIST_TRY(auto reporting, RequestReporter::open(spec, random_seed()));
+  std::unique_ptr<PeerLink> peers;
+  if (spec.peers.is_given()) {
+    KVIST_TRY(peers, PeerLink::create(loop, spec));
+  }
   auto service = std::make_unique<GatewayService>(loop, std::move(spec), std::move(servers), std::move(reporting),
-                                                  std::move(models), front);
+                                                  std::move(peers), std::move(models), front);
   if (!file.path.empty()) service->follow(std::move(file), in_file);
   KVIST_TRY_VOID(service->start());
   return std::unique_ptr<Service>(std::move(service));

@@ -9,11 +9,12 @@ namespace kvist::gateway {
 
 SharedParts::SharedParts(net::EventLoop& loop, spec::GatewaySpec gateway_spec,
                          std::map<std::string, net::ServerSettings> worker_servers,
-                         std::unique_ptr<RequestReporter> reporting)
+                         std::unique_ptr<RequestReporter> reporting, std::unique_ptr<PeerLink> link)
     : spec(std::move(gateway_spec)),
       started_unix_s(net::unix_seconds()),
       home(std::make_shared<RoutingHome>(&loop)),
       reporter(std::move(reporting)),
+      peers(std::move(link)),
       servers(std::move(worker_servers)),
       client(loop, client_options(spec, servers)),
       door(reporter.get()),

@@ -12,6 +12,7 @@
 #include "kvist/spec/exposure_spec.h"
 #include "kvist/spec/kubernetes_source_spec.h"
 #include "kvist/spec/observation_spec.h"
+#include "kvist/spec/peers_spec.h"
 #include "kvist/spec/profile_spec.h"
 #include "kvist/spec/record_spec.h"
 #include "kvist/spec/resilience_spec.h"
@@ -233,6 +234,7 @@ struct GatewaySpec : ServedModelSpec {
   LogSpec log = {};
   AccessLogSpec access_log = {};
   OtlpSpec otlp = {};
+  PeersSpec peers = {};
   /// The models, by name, each whole: what its element of the file leaves out is the gateway's setting. Then the
   /// gateway's own model, tokenizer, workers and record have no meaning.
   std::vector<ServedModelSpec> models = {};

@@ -15,6 +15,7 @@
 #include "kvist/spec/exposure_yaml.h"
 #include "kvist/spec/fields.h"
 #include "kvist/spec/observation_yaml.h"
+#include "kvist/spec/peers_yaml.h"
 #include "kvist/spec/resilience_yaml.h"
 #include "kvist/spec/routing_yaml.h"
 #include "kvist/spec/step_time_yaml.h"
@@ -258,6 +259,7 @@ Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_d
   KVIST_TRY_VOID(read_log(node, g.log));
   KVIST_TRY_VOID(read_access_log(node, base_directory, g.access_log));
   KVIST_TRY_VOID(read_otlp(node, g.otlp));
+  KVIST_TRY_VOID(read_peers(node, base_directory, g.peers));
   KVIST_TRY_VOID(node.finish());
   return g;
 }
@@ -293,6 +295,7 @@ std::string to_yaml(const GatewaySpec& g, int indent) {
   write_log(out, g.log);
   write_access_log(out, g.access_log);
   write_otlp(out, g.otlp);
+  write_peers(out, g.peers);
   return out.take();
 }
 

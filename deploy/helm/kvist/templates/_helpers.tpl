@@ -39,5 +39,6 @@ app.kubernetes.io/component: worker
 {{- if $d.kvEventsPort }}{{ $_ := set $group "kv_events_port" (int $d.kvEventsPort) }}{{ end -}}
 {{- if $d.kvReplayPort }}{{ $_ := set $group "kv_replay_port" (int $d.kvReplayPort) }}{{ end -}}
 {{- $own := dict "http" (dict "host" "0.0.0.0" "port" (int .Values.gateway.port)) "admin" (dict "host" "0.0.0.0" "port" (int .Values.gateway.adminPort)) "log" (dict "format" .Values.gateway.logFormat) "drain_timeout" .Values.gateway.drainTimeout "workers" (list $group) -}}
+{{- with .Values.gateway.peers.nats }}{{ $_ := set $own "peers" (dict "nats" . "group" (include "kvist.name" $)) }}{{ end -}}
 {{- toYaml (dict "gateway" (mergeOverwrite (deepCopy .Values.gateway.settings) $own)) -}}
 {{- end -}}

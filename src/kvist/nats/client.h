@@ -1,0 +1,63 @@
+// A connection to NATS: messages by subject, and a table that outlasts who wrote it (JetStream key-value).
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kvist/base/error.h"
+
+namespace kvist::nats {
+
+struct ClientOptions {
+  std::string servers = {};  ///< "nats://host:port" or "tls://host:port", several with commas between
+  std::string name = {};     ///< as the server shows the connection
+  std::string subject = {};  ///< that is listened to, with wildcards
+  std::string bucket = {};   ///< of the table
+  // Each empty for none.
+  std::string credentials_file = {};  ///< JWT and seed, as `nsc` writes them
+  std::string token = {};
+  std::string user = {};
+  std::string password = {};
+  std::string ca = {};           ///< PEM file of the authorities to trust; empty: the system's
+  std::string server_name = {};  ///< that the server's certificate has to be for; empty: the host of its address
+  std::string certificate = {};  ///< PEM file of an own certificate
+  std::string key = {};          ///< PEM file
+};
+
+/// What a client is told. Threads: called on the client's own threads, one call of each kind at a time.
+struct ClientHandlers {
+  std::function<void(std::string_view subject, std::string_view bytes)> on_message;
+  /// `problem`: why there is no connection; empty if there is one.
+  std::function<void(bool connected, const std::string& problem)> on_connection;
+  /// A row of the table: those that are there when the connection comes, and each change. Nothing: it was deleted.
+  std::function<void(const std::string& key, const std::optional<std::string>& value)> on_row;
+  /// `problem`: why the table cannot be had; empty if it can.
+  std::function<void(const std::string& problem)> on_table;
+};
+
+/// Connects again by itself, whether the server was ever there or not, unless the server refuses it for what it is.
+/// What is said while it is not there is not sent later, but for rows of the table: the newest of each key waits until
+/// it can be written. Own messages are not heard. Threads: any calls it; it has threads of its own.
+class Client {
+ public:
+  /// The longest value of a row.
+  static constexpr std::size_t kMaxRowBytes = 1'024;
+  /// Of more rows that wait, the one with the highest key is dropped.
+  static constexpr std::size_t kMaxWaitingRows = 8'192;
+
+  /// Errors: settings that cannot be used, such as a file that is not there.
+  [[nodiscard]] static Result<std::unique_ptr<Client>> start(const ClientOptions& options, ClientHandlers handlers);
+  virtual ~Client() = default;
+
+  /// Returns whether it was sent, as far as this end can tell.
+  virtual bool publish(const std::string& subject, std::string_view bytes) = 0;
+  /// The servers refused it for good: a new client may have better luck.
+  [[nodiscard]] virtual bool has_ended() = 0;
+  virtual void put_row(const std::string& key, const std::string& value) = 0;
+};
+
+}  // namespace kvist::nats
