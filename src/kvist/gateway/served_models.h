@@ -48,9 +48,9 @@ struct ServedModel {
   DnsGroups groups;
   KubernetesGroups services;
   std::unique_ptr<PeerExchange> exchange;  ///< with the other gateways; null: there are none
-  bool leaves = false;                      ///< clients do not reach it any more
-  bool asked = false;                       ///< the loops are being asked whether a request is left
-  bool closing = false;                     ///< the loops are giving up its proxies; it is no longer reported
+  bool leaves = false;                     ///< clients do not reach it any more
+  bool asked = false;                      ///< the loops are being asked whether a request is left
+  bool closing = false;                    ///< the loops are giving up its proxies; it is no longer reported
 };
 
 /// Owns the models. Threads: the loop's.
