@@ -132,7 +132,7 @@ void CacheKnowledge::on_peer_routed(RoutedRequest& request, std::uint32_t max_bl
 
 void CacheKnowledge::on_peer_finished(const RoutedRequest& request, bool computed, TimePoint now) {
   if (!computed) return routed_.take_back(request.worker, request.cache.number);
-  settling_.insert(request.worker, request.blocks, 0, now);
+  recently_ended_.insert(request.worker, request.blocks, 0, now);
 }
 
 void CacheKnowledge::on_progress(WorkerId id, TimePoint now) {
