@@ -62,7 +62,7 @@ TEST(SeveralGateways, HerdWithoutTellingEachOther) {
     alone += mean_ttft_ms(run_kv(sweep_with(8, false), seed));
   }
   EXPECT_GT(alone, 1.3 * one) << "eight gateways that know of their own requests only";
-  EXPECT_LT(together, 1.1 * one) << "eight that tell each other";
+  EXPECT_LT(together, 1.25 * one) << "eight that tell each other, with small workers and cold caches";
 }
 
 TEST(SeveralGateways, AreNotForClairvoyance) {
