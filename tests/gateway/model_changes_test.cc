@@ -26,7 +26,8 @@ class FollowedModels {
  public:
   FollowedModels(spec::GatewaySpec spec, std::string file) : file_(std::move(file)) {
     spec.threads = 1;
-    shared_ = std::make_unique<SharedParts>(loop_, spec, std::map<std::string, net::ServerSettings>(), nullptr);
+    shared_ =
+        std::make_unique<SharedParts>(loop_, spec, std::map<std::string, net::ServerSettings>(), nullptr, nullptr);
     models_ = std::make_unique<ServedModels>(loop_, *shared_);
     for (const spec::ServedModelSpec& model : spec.models) models_->make(load_model(model).value());
     if (!models_->start()) throw std::runtime_error("the models do not start");
