@@ -68,7 +68,7 @@ TEST_F(ExplainTest, FailsIfAReplayedDecisionDiffers) {
 TEST_F(ExplainTest, NamesTheProblemOfAFile) {
   const std::string file = write("decisions.json", "{\"format\":\"other\"}");
   EXPECT_THAT(kvist({"explain", file}).err, HasSubstr(file + ": format: expected \"kvist-decisions-1\""));
-  EXPECT_THAT(kvist({"explain", folder_ + "/none"}).err, HasSubstr("cannot be opened"));
+  EXPECT_THAT(kvist({"explain", folder_ + "/none"}).err, HasSubstr("No such file or directory"));
   const Ran ran = kvist({"explain", write("good.json", decisions()), "--request", "x"});
   EXPECT_EQ(ran.status, 1);
   EXPECT_THAT(ran.err, HasSubstr("no decision of request \"x\" among 2"));

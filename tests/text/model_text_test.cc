@@ -73,7 +73,7 @@ TEST_F(ModelTextTest, GathersEndTokens) {
 }
 
 TEST_F(ModelTextTest, ErrorsNameTheProblemAndItsPlace) {
-  EXPECT_EQ(load(), "error: tokenizer_config.json: cannot be opened");
+  EXPECT_EQ(load(), "error: tokenizer_config.json: No such file or directory");
   config("{");
   EXPECT_TRUE(load().starts_with("error: tokenizer_config.json: not valid JSON"));
   config(R"({"chat_template": "a\n{{ x|nope }}"})");
