@@ -80,7 +80,7 @@ TEST(Terminal, TableIsAlignedAndCompact) {
       "The load generator disturbed its measurement at some levels: see \"Load generator health\" in the report.\n");
 }
 
-TEST(WriteReport, WritesThreeFilesIntoTheFolder) {
+TEST(WriteReport, WritesItsFilesIntoTheFolder) {
   const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "kvist-write-report";
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
@@ -91,7 +91,8 @@ TEST(WriteReport, WritesThreeFilesIntoTheFolder) {
   EXPECT_EQ(html.str(), render_html(sample_run(), sample_sweep()));
   EXPECT_TRUE(std::filesystem::exists(files->markdown));
   EXPECT_TRUE(std::filesystem::exists(files->json));
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator{}), 3);
+  EXPECT_TRUE(std::filesystem::exists(files->levels));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator{}), 4);
   std::filesystem::remove_all(folder);
 
   const auto nowhere = write_report(sample_run(), sample_sweep(), (folder / "missing").string());
