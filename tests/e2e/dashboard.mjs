@@ -32,6 +32,7 @@ async function startAndFollow(dashboard) {
 }
 
 async function valuesAreTheApis(dashboard) {
+  await eventually('a dozen figures are known', async () => Object.values((await dashboard.state()).sample.live).filter((value) => value !== null).length >= 14);
   const { state, found } = await dashboard.sameMoment(`({ now: ${texts('figure')}, then: ${texts('baseline')} })`);
   const { live, baseline } = state.sample;
   let compared = 0;
