@@ -6,10 +6,9 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
+#include "kvist/base/input_file.h"
 #include "kvist/base/random.h"
 #include "kvist/net/time_of_day.h"
 #include "kvist/telemetry/log.h"
@@ -28,12 +27,9 @@ std::string host_name() {
 }
 
 Result<std::string> read_secret(const std::string& file) {
+  constexpr std::size_t kMostBytes = 4'096;
   if (file.empty()) return std::string();
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) return fail(ErrorCode::kNotFound, fmt::format("{}: cannot be read", file));
-  std::string secret = std::move(text).str();
+  KVIST_TRY(std::string secret, read_file(file, kMostBytes));
   while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
   if (secret.empty()) return fail(ErrorCode::kInvalidArgument, fmt::format("{}: is empty", file));
   return secret;

@@ -101,6 +101,8 @@ class LibraryClient final : public Client {
   }
 
   void put_row(const std::string& key, const std::string& value) override {
+    // The server would refuse it for ever, and all others would wait behind it.
+    if (value.size() > kMaxRowBytes) return;
     {
       const std::lock_guard lock(mutex_);
       rows_[key] = value;

@@ -57,6 +57,7 @@ class Client {
   virtual bool publish(const std::string& subject, std::string_view bytes) = 0;
   /// The servers refused it for good: a new client may have better luck.
   [[nodiscard]] virtual bool has_ended() = 0;
+  /// A value of more than kMaxRowBytes is not written.
   virtual void put_row(const std::string& key, const std::string& value) = 0;
 };
 
