@@ -13,7 +13,7 @@ import sys
 # One inner list is one layer; a module may depend on modules of the lists before its own.
 LAYERS = [
     ["base"], ["jinja", "tokenizer", "render"], ["spec"], ["text"], ["tool_calls"], ["kv"], ["kv_index"], ["perfmodel"], ["engine"], ["engine/timed", "engine/cpu"], ["routing"], ["dispatch"], ["peering"],
-    ["workload"], ["level"], ["simulation"], ["results"], ["openai"], ["dialects"], ["net"], ["telemetry"], ["nats"], ["kubernetes"], ["gateway", "worker", "loadgen"], ["epp", "doctor", "deploy"],
+    ["workload"], ["level"], ["simulation"], ["results"], ["openai"], ["dialects"], ["net"], ["exposure"], ["telemetry"], ["nats"], ["kubernetes"], ["gateway", "worker", "loadgen"], ["epp", "doctor", "deploy"],
     ["analysis"], ["report"], ["dashboard"], ["dashboard/service"], ["sweep"], ["planning"], ["cli", "laboratory"],
 ]
 LAYER_OF = {module: i for i, modules in enumerate(LAYERS) for module in modules}

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "kvist/gateway/public_listener.h"
+#include "kvist/exposure/client_listener.h"
 #include "kvist/telemetry/log.h"
 
 namespace kvist::gateway {
@@ -48,7 +48,7 @@ Result<void> ExposureFiles::open_tls(const spec::ServerTlsSpec& spec, std::share
   std::vector<std::string> files = {spec.certificate, spec.key};
   if (!spec.client_ca.empty()) files.push_back(spec.client_ca);
   net::FileStamps before = net::WatchedFiles::stamps_of(files);
-  KVIST_TRY(tls, load_tls(spec));
+  KVIST_TRY(tls, exposure::load_tls(spec));
   if (!tls) return {};
   files_->add(std::move(files), std::move(before), [tls] {
     const Result<void> read = tls->reload();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kvist/base/json_writer.h"
+#include "kvist/exposure/client_listener.h"
 #include "kvist/gateway/admin.h"
 #include "kvist/gateway/client_connections.h"
 #include "kvist/gateway/dialect_door.h"
@@ -25,11 +26,11 @@
 #include "kvist/gateway/model_list.h"
 #include "kvist/gateway/passed_on_paths.h"
 #include "kvist/gateway/peer_metrics.h"
-#include "kvist/gateway/public_listener.h"
 #include "kvist/gateway/served_models.h"
 #include "kvist/gateway/service_field.h"
 #include "kvist/gateway/shared_decisions.h"
 #include "kvist/gateway/shared_parts.h"
+#include "kvist/gateway/stranger_check.h"
 #include "kvist/gateway/worker_settings.h"
 #include "kvist/net/admin_listener.h"
 #include "kvist/net/descriptor_limit.h"
@@ -268,7 +269,8 @@ class GatewayService final : public Service {
   /// This loop routes. It takes requests too, unless the gateway has many threads.
   [[nodiscard]] Result<void> listen() {
     const spec::GatewaySpec& gateway = shared_.spec;
-    net::HttpServerOptions options = public_listener(gateway);
+    net::HttpServerOptions options =
+        exposure::client_listener({gateway.http, gateway.http_limits, gateway.max_body_bytes, gateway.cors});
     options.tls = shared_.tls;
     options.before_body = stranger_check(shared_.keys.get(), shared_.reporter.get());
     const std::uint32_t threads = thread_count(gateway);

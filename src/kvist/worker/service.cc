@@ -10,6 +10,7 @@
 
 #include "kvist/engine/cpu/cpu_engine.h"
 #include "kvist/engine/timed/timed_engine.h"
+#include "kvist/exposure/client_listener.h"
 #include "kvist/net/admin_listener.h"
 #include "kvist/net/bearer_key.h"
 #include "kvist/net/descriptor_limit.h"
@@ -196,7 +197,7 @@ class ServiceImpl final : public Service {
     std::vector<std::string> files = {spec.certificate, spec.key};
     if (!spec.client_ca.empty()) files.push_back(spec.client_ca);
     net::FileStamps before = net::WatchedFiles::stamps_of(files);
-    KVIST_TRY(std::shared_ptr<net::TlsServer> tls, load_tls(spec));
+    KVIST_TRY(std::shared_ptr<net::TlsServer> tls, exposure::load_tls(spec));
     if (!tls) return nullptr;
     files_.add(std::move(files), std::move(before), [tls] {
       const std::string& file = tls->options().certificate;

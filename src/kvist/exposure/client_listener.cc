@@ -1,21 +1,16 @@
-#include "kvist/gateway/public_listener.h"
+#include "kvist/exposure/client_listener.h"
 
-#include <memory>
-#include <optional>
-#include <utility>
-
-#include "kvist/gateway/dialect_door.h"
 #include "kvist/net/connections_by_address.h"
 
-namespace kvist::gateway {
+namespace kvist::exposure {
 
-net::HttpServerOptions public_listener(const spec::GatewaySpec& gateway) {
+net::HttpServerOptions client_listener(const ClientBounds& bounds) {
   constexpr std::uint32_t kReservedForHealth = 8;
-  const spec::HttpLimitsSpec& limits = gateway.http_limits;
+  const spec::HttpLimitsSpec& limits = bounds.limits;
   net::HttpServerOptions options{
-      .host = gateway.http.host,
-      .port = gateway.http.port,
-      .max_body_bytes = gateway.max_body_bytes,
+      .host = bounds.http.host,
+      .port = bounds.http.port,
+      .max_body_bytes = bounds.max_body_bytes,
       .max_header_bytes = limits.head_bytes,
       .max_connections = limits.connections,
       .reserved_connections = kReservedForHealth,
@@ -24,20 +19,10 @@ net::HttpServerOptions public_listener(const spec::GatewaySpec& gateway) {
       .body_timeout = limits.body_timeout,
       .idle_timeout = limits.idle_timeout,
       .least_read_rate = limits.least_read_rate,
-      .browsers = net::BrowserPolicy{.origins = gateway.cors.origins}};
+      .browsers = net::BrowserPolicy{.origins = bounds.cors.origins}};
   if (limits.connections_per_address > 0)
     options.by_address = std::make_shared<net::ConnectionsByAddress>(limits.connections_per_address);
   return options;
-}
-
-net::HttpHeadCheck stranger_check(KeyGate* keys, RequestReporter* reporter) {
-  if (keys == nullptr) return {};
-  return [keys, reporter](const net::HttpRequest& head) {
-    std::optional<net::HttpResponse> refusal = keys->refuse_stranger(head, net::now());
-    if (!refusal) return refusal;
-    if (reporter != nullptr) reporter->refused(head, refusal->status, {}, net::now());
-    return std::optional(in_form_of(head, *std::move(refusal)));
-  };
 }
 
 // The enumerations of the settings and of the network have the same members in the same order.
@@ -54,4 +39,4 @@ Result<std::shared_ptr<net::TlsServer>> load_tls(const spec::ServerTlsSpec& tls)
                                .client_certificates = static_cast<net::ClientCertificates>(tls.client_certificates)});
 }
 
-}  // namespace kvist::gateway
+}  // namespace kvist::exposure
