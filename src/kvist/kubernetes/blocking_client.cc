@@ -12,7 +12,7 @@ Result<BlockingClient> BlockingClient::create(ClusterAccess access) {
 }
 
 ApiResult<std::string> BlockingClient::call(net::HttpRequest request, Duration timeout) const {
-  constexpr int kFirstNoSuccess = 300;
+  constexpr int kFirstFailure = 300;
   const auto token = current_token(access_);
   if (!token) return std::unexpected(unreachable(token.error()));
   if (!token->empty()) request.headers.set("Authorization", "Bearer " + *token);
@@ -22,7 +22,7 @@ ApiResult<std::string> BlockingClient::call(net::HttpRequest request, Duration t
           ? net::fetch_blocking(request.method, url, std::move(request.body), timeout, std::move(request.headers), tls_)
           : net::fetch_blocking(request.method, url, std::move(request.body), timeout, std::move(request.headers));
   if (!answer) return std::unexpected(unreachable(answer.error()));
-  if (answer->status >= kFirstNoSuccess) return std::unexpected(error_of(*answer));
+  if (answer->status >= kFirstFailure) return std::unexpected(error_of(*answer));
   return std::move(answer->body);
 }
 
