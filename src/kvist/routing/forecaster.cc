@@ -191,6 +191,7 @@ void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, con
                        .first_token = now + from_milliseconds(forecast.ttft_ms)});
   worker.admission.set_limits(limits.kv_blocks, limits.max_batch_size);
   worker.clean = false;
+  routed_prefill_ms_ += forecast.prefill_ms;
 }
 
 void Forecaster::on_first_token(RoutedRequest& request, TimePoint now) {

@@ -78,6 +78,10 @@ class Forecaster {
 
   /// How long all prompts of the worker without a first token take, by the worker's own model.
   [[nodiscard]] double prefill_under_way_ms(WorkerId worker) const;
+  /// Whether the worker's engine has shown that it has no room for the oldest request that waits there.
+  [[nodiscard]] bool has_no_room(WorkerId worker) const { return workers_[worker.value()].admission.stalled(); }
+  /// The sum of all prefill that was forecast for requests when they were routed, so far.
+  [[nodiscard]] double routed_prefill_ms() const { return routed_prefill_ms_; }
   [[nodiscard]] const LatencyModel& model(WorkerId worker) const { return latency_.model(worker); }
   [[nodiscard]] const FleetLatency& latency() const { return latency_; }
   [[nodiscard]] const OutputLengths& output_lengths() const { return lengths_; }
@@ -110,6 +114,7 @@ class Forecaster {
   FleetLatency latency_;
   std::vector<Worker> workers_;  // by WorkerId
   OutputLengths lengths_;
+  double routed_prefill_ms_ = 0;
 };
 
 }  // namespace kvist::routing
