@@ -143,7 +143,7 @@ TEST(DecisionReplayTest, TheFileHoldsAllFieldsOfWhatAPolicySees) {
   visit_candidate(candidate, add);
   bytes += sizeof(WorkerId) + sizeof(std::uint32_t) + sizeof(EngineLimits);  // the second is for trust, aligned
   EXPECT_EQ(sizeof(Candidate), aligned() + sizeof(WorkerLoad) + sizeof(Forecast) + sizeof(double));
-  EXPECT_EQ(sizeof(PolicyQuery), 48U);
+  EXPECT_EQ(sizeof(PolicyQuery), 56U);
 }
 
 TEST(DecisionReplayTest, AWayBackToTurnsIsRecordedAndComesOutTheSame) {

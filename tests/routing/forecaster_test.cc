@@ -63,6 +63,27 @@ class ForecasterTest : public ::testing::Test {
   std::uint64_t last_ = 0;
 };
 
+// As many as come in the time that each is under way (Little's law): 50 a second, for what a request without a wait and
+// without prefill needs.
+TEST_F(ForecasterTest, AsManyAreInTransitAsComeInTheTimeThatTheyNeed) {
+  EXPECT_EQ(forecaster_.in_transit(now_), 0);
+  double needed_ms = 0;
+  for (int i = 0; i < 3'000; ++i) {
+    now_ += milliseconds(20);
+    const Forecast expected = forecast();
+    needed_ms = expected.ttft_ms - expected.wait_ms() - expected.prefill_ms;
+    const RequestHandle request = route();
+    first_token(request);
+    loads_.remove(*requests_.find(request));
+    forecaster_.on_finished(*requests_.find(request), true, now_);
+    requests_.erase(request);
+  }
+  ASSERT_GT(needed_ms, 0);
+  EXPECT_NEAR(forecaster_.in_transit(now_), needed_ms / 20, 0.1 * needed_ms / 20);
+  now_ += std::chrono::seconds(60);
+  EXPECT_LT(forecaster_.in_transit(now_), 0.01);
+}
+
 TEST_F(ForecasterTest, ALongPromptHoldsUpThoseWhoComeForTheCache) {
   const auto come = [&](std::uint32_t uncached, std::uint32_t known) {
     const RequestHandle handle = route(uncached, known);

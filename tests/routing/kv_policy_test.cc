@@ -75,6 +75,26 @@ TEST(KvPolicy, FirstTokensCountAsMuchAsTheObjectiveSays) {
   EXPECT_EQ(chosen(0.5), 1U);
 }
 
+// A cached prefix is worth its prefill to all who wait, but nothing to those who are only on their way.
+TEST(KvPolicy, RequestsInTransitWaitForNobody) {
+  std::vector<Candidate> candidates = {worker(0, 2'800), worker(1, 4'800)};
+  candidates[1].forecast.queue_ms = 60;  // 60 + 4 x 60 ms, against 200 ms of prefill
+  candidates[1].forecast.ttft_ms += 60;
+  for (Candidate& candidate : candidates) {
+    candidate.forecast.fleet_prefill_ms = candidate.forecast.prefill_ms;
+    candidate.load.requests = 20;  // none of them decodes
+  }
+  const auto chosen = [&](double in_transit) {
+    PolicyQuery asked = query();
+    asked.in_transit = in_transit;
+    KvPolicy policy;
+    return candidates[policy.choose(asked, candidates)].worker.value();
+  };
+  EXPECT_EQ(chosen(0), 1U) << "20 wait, and a prefill of 200 ms delays each of them";
+  EXPECT_EQ(chosen(19.99), 0U);
+  EXPECT_EQ(chosen(1'000), 0U) << "fewer than none do not wait";
+}
+
 TEST(KvPolicy, PrefillGoesWhereItInterruptsTheFewest) {
   std::vector<Candidate> candidates = {worker(0, 0), worker(1, 0)};
   candidates[0].load.decoding = 10;

@@ -53,24 +53,29 @@ class OverloadRig {
     std::uint32_t slots = 16;
     std::uint32_t prompt_tokens = 640;
     double output_tokens = 80;
+    std::uint32_t max_tokens = 1'000;  ///< the engine reserves memory for so many
     spec::StepTimeSpec step_time = {};
     std::uint64_t seed = 1;
+    std::uint32_t workers = 3;
+    std::uint32_t kv_blocks = spec::WorkerSpec{}.kv_blocks;
+    Duration check_every{};  ///< Dispatcher::check(); 0: never
   };
 
   OverloadRig(const Options& options, std::vector<OverloadClient> clients)
       : options_(options),
         clients_(std::move(clients)),
-        fleet_({"worker-0", "worker-1", "worker-2"}, {}),
-        router_({.model = "m", .block_size = kBlock, .workers = kWorkers, .mode = options.mode, .seed = 1}),
+        fleet_(names_of(options.workers), {}),
+        router_({.model = "m", .block_size = kBlock, .workers = options.workers, .mode = options.mode, .seed = 1}),
         dispatcher_({.max_in_flight = 100'000, .admission = options.admission}, fleet_, router_) {
     spec::WorkerSpec worker;
     worker.block_size = kBlock;
     worker.max_batch_size = options.slots;
+    worker.kv_blocks = options.kv_blocks;
     worker.max_waiting = 100'000;
     worker.step_time = options.step_time;
     worker.output_length = {.mean_tokens = options.output_tokens,
                             .standard_deviation_tokens = options.output_tokens / 4};
-    for (std::uint32_t i = 0; i < kWorkers; ++i) {
+    for (std::uint32_t i = 0; i < options_.workers; ++i) {
       engines_.push_back(std::move(*engine::make_timed_engine(worker, tokenizer_)));
       fleet_.set_limits(WorkerId(i), {.block_size = kBlock,
                                       .kv_blocks = worker.kv_blocks,
@@ -87,24 +92,9 @@ class OverloadRig {
   }
 
   /// Runs for so long, and then until everything that was admitted has ended.
-  void run(Duration duration) {
-    const TimePoint end = TimePoint{} + duration;
-    while (true) {
-      std::optional<TimePoint> next;
-      for (const auto& engine : engines_)
-        if (const auto wakeup = engine->next_wakeup(); wakeup && (!next || *wakeup < *next)) next = wakeup;
-      const auto client = static_cast<std::size_t>(std::ranges::min_element(next_) - next_.begin());
-      if (next_[client] <= end && (!next || next_[client] < *next)) {
-        now_ = next_[client];
-        arrive(client);
-      } else if (next) {
-        now_ = *next;
-        for (std::uint32_t i = 0; i < kWorkers; ++i) poll(i);
-      } else {
-        return;
-      }
-    }
-  }
+  void run(Duration duration) { run(duration, TimePoint::max()); }
+  /// Runs for so long, and leaves what is under way.
+  void run_until(Duration duration) { run(duration, TimePoint{} + duration); }
 
   [[nodiscard]] const std::vector<OverloadRequest>& requests() const { return requests_; }
   [[nodiscard]] const dispatch::Dispatcher& dispatcher() const { return dispatcher_; }
@@ -144,12 +134,45 @@ class OverloadRig {
   }
 
  private:
-  static constexpr std::uint32_t kWorkers = 3;
   static constexpr std::uint32_t kBlock = 32;
   struct Live {
     std::size_t request = 0;
     dispatch::Ticket ticket;
   };
+
+  static std::vector<std::string> names_of(std::uint32_t workers) {
+    std::vector<std::string> names;
+    for (std::uint32_t i = 0; i < workers; ++i) names.push_back("worker-" + std::to_string(i));
+    return names;
+  }
+
+  void run(Duration arrivals, TimePoint stop) {
+    const TimePoint end = TimePoint{} + arrivals;
+    while (true) {
+      std::optional<TimePoint> next;
+      for (const auto& engine : engines_)
+        if (const auto wakeup = engine->next_wakeup(); wakeup && (!next || *wakeup < *next)) next = wakeup;
+      const auto client = static_cast<std::size_t>(std::ranges::min_element(next_) - next_.begin());
+      if (std::min(next.value_or(TimePoint::max()), next_[client]) > stop) return pass_to(stop);
+      if (next_[client] <= end && (!next || next_[client] < *next)) {
+        pass_to(next_[client]);
+        arrive(client);
+      } else if (next) {
+        pass_to(*next);
+        for (std::uint32_t i = 0; i < options_.workers; ++i) poll(i);
+      } else {
+        return;
+      }
+    }
+  }
+
+  void pass_to(TimePoint time) {
+    while (options_.check_every > Duration::zero() && checked_ + options_.check_every <= time) {
+      checked_ += options_.check_every;
+      (void)dispatcher_.check(checked_);
+    }
+    now_ = time;
+  }
 
   void await_next(std::size_t client) {
     const OverloadClient& of = clients_[client];
@@ -188,7 +211,7 @@ class OverloadRig {
         now_);
     if (!ticket) {
       requests_.back().refused = ticket.error();
-      for (std::uint32_t i = 0; i < kWorkers; ++i)
+      for (std::uint32_t i = 0; i < options_.workers; ++i)
         refused_while_idle_ += router_.loads().load(WorkerId(i)).requests == 0 ? 1 : 0;
       return;
     }
@@ -197,7 +220,7 @@ class OverloadRig {
     engine::Request request;
     request.id = id;
     request.prompt = std::move(tokens);
-    request.max_tokens = 1'000;
+    request.max_tokens = options_.max_tokens;
     request.seed = id.value();
     const std::uint32_t worker = ticket->decision.worker.value();
     EXPECT_TRUE(engines_[worker]->submit(std::move(request), now_));
@@ -240,6 +263,7 @@ class OverloadRig {
   std::uint64_t last_id_ = 0;
   std::uint64_t refused_while_idle_ = 0;
   TimePoint now_{};
+  TimePoint checked_{};
 };
 
 }  // namespace kvist::simulation

@@ -249,6 +249,7 @@ threads: 4
 max_in_flight: 100
 max_retries: 0
 admission: {enabled: false, max_wait: 5 s, standing_wait: 250 ms}
+scaling: {utilisation: 0.6, window: 20 s}
 retry_budget: {per_request: 0.5, per_second: 2, most: 30, at_start: 10}
 ejection: {failures_in_a_row: 3, failure_share: 0.25, least_answers: 8, window: 10 s, time: 1 s, longest_time: 1 min}
 migration: {enabled: false, max: 2, max_tokens: 1000, max_request: 64 KiB}
@@ -291,6 +292,7 @@ record: {file: a.jsonl, max_file: 1 MiB, files: 2}
                        .longest_time = std::chrono::minutes(1)};
   expected.admission = {
       .enabled = false, .max_wait = std::chrono::seconds(5), .standing_wait = std::chrono::milliseconds(250)};
+  expected.scaling = {.utilisation = 0.6, .window = std::chrono::seconds(20)};
   expected.migration = {.enabled = false, .max = 2, .max_tokens = 1'000, .max_request_bytes = 64U << 10};
   expected.model_interval = std::chrono::seconds(7);
   expected.silence_timeout = std::chrono::seconds(4);
@@ -446,6 +448,36 @@ otlp: {endpoint: "http://c:4318/v1/traces", service_name: s, sample_ratio: 0.5, 
 TEST(GatewaySpecTest, ARecordIsAFileOrAMapping) {
   EXPECT_EQ(read_gateway(parsed("record: traffic.jsonl\n"), "/srv").value().record.file, "/srv/traffic.jsonl");
   EXPECT_EQ(read_gateway(parsed("record: {file: t.jsonl}\n"), "/srv").value().record, RecordSpec{"/srv/t.jsonl"});
+}
+
+TEST(DeploymentSpecTest, MayRunInACluster) {
+  const auto deployment = read_deployment(parsed(R"(
+name: bench
+kubernetes: {image: "kvist:1", namespace: llm, kubeconfig: k, field_manager: me, force: true, keep: true, ready_timeout: 3 min,
+             models_claim: models, worker: {cpu: 1.5, memory: 8Gi}, gateway: {cpu: 500m}}
+workers: {count: 1}
+)"),
+                                          "/srv");
+  ASSERT_TRUE(deployment) << deployment.error().message;
+  const KubernetesDeploymentSpec expected{.image = "kvist:1",
+                                          .name_space = "llm",
+                                          .kubeconfig = "/srv/k",
+                                          .field_manager = "me",
+                                          .force = true,
+                                          .keep = true,
+                                          .ready_timeout = std::chrono::minutes(3),
+                                          .models_claim = "models",
+                                          .worker = {.cpu = "1.5", .memory = "8Gi"},
+                                          .gateway = {.cpu = "500m"}};
+  EXPECT_EQ(deployment->kubernetes, expected);
+  EXPECT_EQ(read_deployment(parsed(to_yaml(*deployment)))->kubernetes, expected);
+  const auto refusal = [](const std::string& text) {
+    return message(read_deployment(parsed("kubernetes: " + text + "\nworkers: {count: 1}\n")));
+  };
+  EXPECT_THAT(refusal("{namespace: a}"), HasSubstr("\"image\" is missing"));
+  EXPECT_THAT(refusal("{image: a, worker: {memory: 8 GiB}}"), HasSubstr("a quantity as Kubernetes writes them"));
+  EXPECT_THAT(refusal("{image: a, worker: {cpu: .5}}"), HasSubstr("kubernetes.worker.cpu"));
+  EXPECT_THAT(refusal("{image: a, replicas: 3}"), HasSubstr("replicas"));
 }
 
 TEST(DeploymentSpecTest, CountMakesNumberedWorkers) {

@@ -157,6 +157,7 @@ struct UpArguments {
   std::string workload_file;                 ///< with a `workload:`, or a sweep; empty: the default workload
   std::optional<std::uint32_t> concurrency;  ///< that the page begins with; not started
   std::string api_key_file;                  ///< its first line is the key for the gateway; empty: none is sent
+  bool dry_run = false;                      ///< the manifests of a deployment in Kubernetes are printed, nothing else
 };
 /// `kvist up -f FILE`: a deployment, an idle load generator beside it and the dashboard, until Ctrl-C.
 [[nodiscard]] Result<void> run_up(const UpArguments& arguments);

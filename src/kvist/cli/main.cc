@@ -151,6 +151,7 @@ class CommandLine {
         ->check(CLI::Range(1U, 4'096U));
     command->add_option("--api-key-file", up_.api_key_file,
                         "file whose first line is the key, if the gateway wants one");
+    command->add_flag("--dry-run", up_.dry_run, "print the manifests of a deployment in Kubernetes, and do nothing");
     command->add_option("--host", up_.host, "address of the dashboard");
     command->add_option("--port", up_.port, "port of the dashboard; 0: any");
     add_dashboard_options(command, up_.dashboard);
@@ -208,7 +209,7 @@ class CommandLine {
     CLI::Option* output =
         command->add_option("--output", sweep_.output, "folder for results, instead of the file's output_directory");
     const CLI::Option* resume = add_resume(*command, sweep_.resume, *file, {output});
-    command->add_flag("--dry-run", sweep_.dry_run, "print the manifests that target.dynamo would apply, and do nothing")
+    command->add_flag("--dry-run", sweep_.dry_run, "print the manifests that would be applied, and do nothing")
         ->excludes("--resume");
     command->add_option("--host", sweep_.host, "address of the dashboard");
     command->add_option("--port", sweep_.port, "port of the dashboard; 0: any");

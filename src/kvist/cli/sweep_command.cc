@@ -22,8 +22,14 @@ namespace {
 /// What would be applied to the cluster, one document for each arm, in the order of the sweep.
 Result<void> print_manifests(const spec::SweepSpec& sweep) {
   const auto& dynamo = sweep.target.dynamo;
+  if (!sweep.target.is_given() && sweep.deployment.kubernetes) {
+    KVIST_TRY(const std::string manifests, manifests_of(sweep.deployment));
+    print_line(manifests);
+    return {};
+  }
   if (!dynamo)
-    return fail(ErrorCode::kInvalidArgument, "--dry-run: the sweep applies no manifests: it has no target.dynamo");
+    return fail(ErrorCode::kInvalidArgument,
+                "--dry-run: the sweep applies no manifests: it has neither deployment.kubernetes nor target.dynamo");
   const std::string name_space = dynamo->name_space.empty() ? "default" : dynamo->name_space;
   bool first = true;
   for (const spec::ArmSpec& arm : spec::arms_of(sweep)) {

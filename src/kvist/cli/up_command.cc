@@ -9,10 +9,12 @@
 
 #include "kvist/cli/commands.h"
 #include "kvist/cli/dashboard_setup.h"
+#include "kvist/cli/deployer_factory.h"
 #include "kvist/cli/print.h"
 #include "kvist/cli/termination.h"
 #include "kvist/dashboard/service/dashboard.h"
-#include "kvist/deploy/local_deployer.h"
+#include "kvist/deploy/deployer.h"
+#include "kvist/deploy/kubernetes_manifests.h"
 #include "kvist/gateway/mode_from_environment.h"
 #include "kvist/loadgen/load_watch.h"
 #include "kvist/net/bearer_key.h"
@@ -138,16 +140,18 @@ Result<Show> start_show(const UpArguments& arguments, const spec::DeploymentSpec
 /// Runs until the user ends it (no error) or a part dies.
 Result<void> run_until_stopped(const UpArguments& arguments, const spec::DeploymentSpec& deployment,
                                const std::string& directory, const std::stop_token& stop) {
-  deploy::LocalDeployer deployer({.run_directory = directory});
+  KVIST_TRY(const std::unique_ptr<deploy::Deployer> deployer, deployer_of(deployment, directory));
   print_line(fmt::format("starting {} workers and a gateway", deployment.workers.size()));
-  KVIST_TRY_VOID(deployer.apply(deployment, deploy::Until::after(kStartTimeout, stop)));
-  KVIST_TRY_VOID(deployer.await_ready(deploy::Until::after(kReadyTimeout, stop)));
-  print_addresses(deployer.addresses(), deployment.gateway, directory);
-  KVIST_TRY(Show show, start_show(arguments, deployment, deployer.addresses()));
+  KVIST_TRY_VOID(deployer->apply(deployment, deploy::Until::after(kStartTimeout, stop)));
+  KVIST_TRY_VOID(deployer->await_ready(deploy::Until::after(kReadyTimeout, stop)));
+  const std::string logs =
+      deployment.kubernetes ? fmt::format("kubectl logs -l {}={}", deploy::kPartOf, deployment.name) : directory;
+  print_addresses(deployer->addresses(), deployment.gateway, logs);
+  KVIST_TRY(Show show, start_show(arguments, deployment, deployer->addresses()));
   print_line("Ctrl-C ends it.");
-  while (deploy::sleep_until(net::now() + kWatchInterval, stop)) KVIST_TRY_VOID(deployer.check_alive());
+  while (deploy::sleep_until(net::now() + kWatchInterval, stop)) KVIST_TRY_VOID(deployer->check_alive());
   show.load.reset();  // first, so that no turn fails because its server ends
-  deployer.stop();
+  deployer->stop();
   return {};
 }
 
@@ -160,6 +164,13 @@ Result<void> run_up(const UpArguments& arguments) {
             gateway::mode_from_environment(gateway::process_environment, deployment.gateway.mode));
   for (spec::ServedModelSpec& model : deployment.gateway.models) {
     KVIST_TRY(model.mode, gateway::mode_from_environment(gateway::process_environment, model.mode));
+  }
+  if (arguments.dry_run) {
+    if (!deployment.kubernetes)
+      return fail(ErrorCode::kInvalidArgument, "--dry-run: the deployment has no `kubernetes`, so it has no manifests");
+    KVIST_TRY(const std::string manifests, manifests_of(deployment));
+    print_line(manifests);
+    return {};
   }
   telemetry::start_logging(telemetry::LogLevel::kWarning, "up");
   const Termination termination;

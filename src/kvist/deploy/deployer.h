@@ -17,9 +17,9 @@ namespace kvist::deploy {
 /// The address of one part of a running deployment.
 struct PartAddress {
   std::string name;
-  std::string url;           ///< http://host:port
-  std::string admin;         ///< the same of its listener for administration
-  std::string model = {};                 ///< that a worker serves; empty for the gateway
+  std::string url;                          ///< http://host:port
+  std::string admin;                        ///< the same of its listener for administration
+  std::string model = {};                   ///< that a worker serves; empty for the gateway
   net::ServerSettings server = {};          ///< of url
   net::ServerSettings administration = {};  ///< of admin
 };

@@ -7,6 +7,7 @@
 
 #include "kvist/base/json.h"
 #include "kvist/base/json_writer.h"
+#include "kvist/kubernetes/answers.h"
 
 namespace kvist::deploy {
 namespace {
@@ -125,12 +126,6 @@ Result<void> check_graph(const spec::DeploymentSpec& deployment) {
   return {};
 }
 
-std::string text_of(const JsonObject& object, std::string_view name) {
-  const auto value = object.peek(name);
-  const auto text = value ? value->if_string() : std::nullopt;
-  return std::string(text.value_or(""));
-}
-
 }  // namespace
 
 Result<std::string_view> dynamo_router_mode(spec::RoutingMode mode) {
@@ -185,15 +180,15 @@ Result<GraphReadiness> read_graph_readiness(std::string_view object) {
   if (!status) return read;  // nobody has looked at it yet
   KVIST_TRY(const auto observed, status->find_int("observedGeneration", 0, kMost));
   read.observed = observed.value_or(0);
-  read.state = text_of(*status, "state");
+  read.state = kubernetes::text_in(*status, "state");
   KVIST_TRY(const auto conditions, status->find_array("conditions"));
   if (!conditions) return read;
   for (const JsonValue value : *conditions) {
     KVIST_TRY(const JsonObject condition, value.as_object());
-    if (text_of(condition, "type") != "Ready") continue;
-    read.ready = text_of(condition, "status") == "True";
-    read.reason = text_of(condition, "reason");
-    read.message = text_of(condition, "message");
+    if (kubernetes::text_in(condition, "type") != "Ready") continue;
+    read.ready = kubernetes::text_in(condition, "status") == "True";
+    read.reason = kubernetes::text_in(condition, "reason");
+    read.message = kubernetes::text_in(condition, "message");
   }
   return read;
 }

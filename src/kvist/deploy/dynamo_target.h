@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "kvist/deploy/cluster_session.h"
 #include "kvist/deploy/deployer.h"
 #include "kvist/deploy/running_target.h"
-#include "kvist/kubernetes/blocking_client.h"
 #include "kvist/spec/target_spec.h"
 
 namespace kvist::deploy {
@@ -42,18 +42,15 @@ class DynamoTarget final : public Deployer {
   [[nodiscard]] int redeployments() const { return redeployments_; }
 
  private:
-  DynamoTarget(spec::DynamoTargetSpec dynamo, std::string name_space, std::unique_ptr<RunningTarget> target,
-               kubernetes::BlockingClient client);
+  DynamoTarget(spec::DynamoTargetSpec dynamo, std::unique_ptr<RunningTarget> target, ClusterSession session);
   [[nodiscard]] Result<void> switch_to(spec::RoutingMode mode, const Until& until);
-  /// The object after the change. Repeats what the server throttles, after the time that it names.
+  /// The object after the change.
   [[nodiscard]] Result<std::string> apply_manifest(spec::RoutingMode mode, const Until& until) const;
   [[nodiscard]] Result<void> await_graph(const Until& until) const;
-  [[nodiscard]] kubernetes::Collection graphs() const;
 
   spec::DynamoTargetSpec dynamo_;
-  std::string name_space_;
   std::unique_ptr<RunningTarget> target_;
-  kubernetes::BlockingClient client_;
+  ClusterSession session_;
   spec::DeploymentSpec deployment_;
   std::optional<spec::RoutingMode> mode_;  // that was applied last, and was ready
   int redeployments_ = 0;

@@ -10,12 +10,12 @@
 #include "kvist/base/check.h"
 #include "kvist/base/output_file.h"
 #include "kvist/deploy/ready_line.h"
+#include "kvist/deploy/upstreams.h"
 #include "kvist/net/event_loop.h"
 
 namespace kvist::deploy {
 namespace {
 
-constexpr const char* kGatewayName = "gateway";
 /// Somebody waits for the end of a deployment on this machine, so its answers get no more time than this to end.
 constexpr Duration kLongestDrain = std::chrono::seconds(5);
 
@@ -37,12 +37,6 @@ spec::UpstreamSpec upstream_of(const spec::WorkerSpec& worker, const ReadyPorts&
   if (ports.kv_events != 0) upstream.kv_events = "tcp://" + reachable(worker.http.host, ports.kv_events);
   if (ports.kv_replay != 0) upstream.kv_replay = "tcp://" + reachable(worker.http.host, ports.kv_replay);
   return upstream;
-}
-
-/// The workers of that model, or of the only one.
-std::vector<spec::UpstreamSpec>& fleet_of(spec::GatewaySpec& gateway, const std::string& model) {
-  const auto found = std::ranges::find(gateway.models, model, &spec::ServedModelSpec::model);
-  return found == gateway.models.end() ? gateway.workers : found->workers;
 }
 
 PartAddress address_of(const std::string& name, const spec::Endpoint& http, const spec::Endpoint& admin,
@@ -78,9 +72,7 @@ Result<void> LocalDeployer::start_all(const spec::DeploymentSpec& deployment, co
     if (worker.name == kGatewayName) return fail(ErrorCode::kInvalidArgument, "a worker must not be called gateway");
     KVIST_TRY_VOID(start_part(worker.name, "worker", "worker:\n" + spec::to_yaml(worker, 2)));
   }
-  spec::GatewaySpec gateway = deployment.gateway;
-  gateway.workers.clear();
-  for (spec::ServedModelSpec& model : gateway.models) model.workers.clear();
+  spec::GatewaySpec gateway = without_upstreams(deployment.gateway);
   gateway.drain_timeout = std::min(gateway.drain_timeout, kLongestDrain);
   Addresses addresses;
   for (const spec::ServedModelSpec& model : spec::served_models(gateway)) addresses.models.push_back(model.model);
@@ -91,9 +83,9 @@ Result<void> LocalDeployer::start_all(const spec::DeploymentSpec& deployment, co
     addresses.workers.push_back(address_of(worker.name, worker.http, worker.admin, ports));
     addresses.workers.back().model = worker.model;
   }
-  KVIST_TRY_VOID(start_part(kGatewayName, kGatewayName, "gateway:\n" + spec::to_yaml(gateway, 2)));
+  KVIST_TRY_VOID(start_part(std::string(kGatewayName), "gateway", "gateway:\n" + spec::to_yaml(gateway, 2)));
   KVIST_TRY(const ReadyPorts ports, await_ports(children_.back(), until));
-  addresses.gateway = address_of(kGatewayName, gateway.http, gateway.admin, ports);
+  addresses.gateway = address_of(std::string(kGatewayName), gateway.http, gateway.admin, ports);
   client_.emplace(std::move(addresses), [this] { return check_alive(); });
   return {};
 }

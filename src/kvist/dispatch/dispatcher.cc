@@ -16,6 +16,7 @@ Dispatcher::Options Dispatcher::Options::of(const spec::ServedModelSpec& model, 
           .retry_budget = model.retry_budget,
           .ejection = model.ejection,
           .warm_up = model.warm_up,
+          .scaling = model.scaling,
           .silence_timeout = model.silence_timeout};
 }
 
@@ -29,6 +30,7 @@ Dispatcher::Dispatcher(const Options& options, Fleet& fleet, routing::Router& ro
       outliers_(options.ejection, fleet.size()),
       admission_(options.admission.value_or(spec::AdmissionSpec{}), router.forecaster(), fleet.size()),
       warm_up_(options.warm_up, fleet.size()),
+      demand_(options.scaling),
       hung_(fleet.size(), false) {
   counters_.by_worker.resize(fleet.size());
   counters_.failures.resize(fleet.size());
@@ -36,6 +38,7 @@ Dispatcher::Dispatcher(const Options& options, Fleet& fleet, routing::Router& ro
 
 Started Dispatcher::start(const RequestProfile& profile, TimePoint now) {
   if (!has_room()) {
+    demand_.on_refused();
     counters_.without_worker.add(Outcome::kRejected);
     return std::unexpected(admission_.refuse_in_flight(profile.admission, live_.size()));
   }
@@ -62,12 +65,14 @@ Started Dispatcher::start(const RequestProfile& profile, TimePoint now) {
   const auto decision = route(profile, request.query, now, check ? &*check : nullptr);
   if (!decision) {
     const bool waits = decision.error().code == ErrorCode::kResourceExhausted;
+    if (waits) demand_.on_refused();
     counters_.without_worker.add(waits ? Outcome::kRejected : Outcome::kNoWorker);
     return std::unexpected(waits ? admission_.refuse(*check) : Refusal(decision.error()));
   }
   request.tenant = profile.admission.tenant;
   charge(request, profile.prompt_tokens + router_->forecaster().output_lengths().mean_tokens(), now);
   give(request, *decision, now);
+  demand_.on_started();
   return Ticket{.handle = live_.insert(std::move(request)), .decision = *decision};
 }
 
@@ -370,75 +375,6 @@ void Dispatcher::on_progress(routing::RequestHandle attempt, std::uint64_t token
   silence_.on_life(*worker, now);
 }
 
-Dispatcher::Findings Dispatcher::check(TimePoint now) {
-  Findings findings;
-  end_ejections(now);
-  live_.for_each_handle([&](DispatchHandle handle, DispatchedRequest& request) {
-    if (!request.at_worker || request.paused) return;
-    const routing::RoutedRequest* const routed = router_->find(request.attempt);
-    if (routed == nullptr || routed->decoding) return;
-    const SilenceWatch::Verdict verdict = silence_.judge(request.wait, request.worker, now);
-    if (verdict == SilenceWatch::Verdict::kWait) return;
-    if (verdict == SilenceWatch::Verdict::kLeave)
-      findings.leave.push_back({.request = handle, .worker = request.worker});
-    if (std::ranges::find(findings.ask, request.worker) == findings.ask.end()) findings.ask.push_back(request.worker);
-  });
-  check_stalls(findings, now);
-  return findings;
-}
-
-void Dispatcher::check_stalls(Findings& findings, TimePoint now) {
-  for (std::uint32_t i = 0; i < fleet_->size(); ++i) {
-    const WorkerId worker(i);
-    const routing::WorkerLoad& load = router_->loads().load(worker);
-    const routing::LatencyModel& model = router_->forecaster().model(worker);
-    const Duration timeout =
-        StallWatch::timeout(model.step_ms(load.requests, load.context_tokens),
-                            router_->forecaster().prefill_under_way_ms(worker), options_.silence_timeout);
-    const Duration silence = stalls_.silence(worker, now);
-    const bool stalled = silence > timeout || silence_.is_silent(worker);
-    // Without work a worker cannot stall. Then its health checks alone decide.
-    if (fleet_->set_stalled(worker, stalled, now) && stalled) findings.stalled.push_back(worker);
-    const bool hung = silence > StallWatch::kTimesIfAlive * timeout;
-    if (!hung) hung_[i] = false;
-    if (hung && !hung_[i] && budget_.has_one(now)) {
-      findings.hung.push_back(worker);
-      hung_[i] = true;
-    }
-  }
-}
-
-// By the router's rule: the workers of the best group among those that have the adapter. None of them may be available
-// by WorkerView::available, because workers without the adapter may be in a better group.
-bool Dispatcher::can_go_elsewhere(const DispatchedRequest& live) const {
-  const auto fleet = fleet_->views();
-  const std::uint8_t group = routing::best_group(fleet, live.query.adapter);
-  if (group == routing::WorkerView::kOutOfUse) return false;
-  for (std::uint32_t i = 0; i < fleet.size(); ++i) {
-    const bool excluded = std::ranges::find(live.query.excluded, WorkerId(i)) != live.query.excluded.end();
-    const bool can_take = fleet[i].group == group && fleet[i].has_adapter(live.query.adapter);
-    if (can_take && WorkerId(i) != live.worker && !excluded) return true;
-  }
-  return false;
-}
-
-std::optional<routing::Decision> Dispatcher::leave(DispatchHandle handle, AttemptFailure failure, TimePoint now,
-                                                   std::uint32_t resumed_tokens) {
-  const DispatchedRequest& live = this->live(handle);
-  if (live.carried) return std::nullopt;
-  const bool elsewhere = can_go_elsewhere(live);
-  const bool free = is_free(live, failure);
-  if (!free && !budget_.has_one(now)) {
-    hung_[live.worker.value()] = false;  // it is asked again when there is a retry
-    return std::nullopt;
-  }
-  if (!elsewhere || !(free || live.retries < options_.max_retries) || options_.max_retries == 0) return std::nullopt;
-  return on_attempt_failed(
-      handle, failure,
-      failure == AttemptFailure::kSilent ? "no sign of life within the predicted time" : "it stands still", now,
-      resumed_tokens);
-}
-
 void Dispatcher::on_stream_broken(DispatchHandle handle, std::string_view problem, TimePoint now) {
   const DispatchedRequest& live = this->live(handle);
   on_bad_answer(live.worker, AttemptFailure::kTransport, problem, live.wait.began, now);
@@ -486,6 +422,7 @@ void Dispatcher::finish(DispatchHandle handle, Outcome outcome, TimePoint now) {
   router_->on_finished(ended.attempt, outcome == Outcome::kCompleted, now);
   counters_.by_worker[ended.worker.value()].add(outcome);
   if (outcome == Outcome::kCompleted || outcome == Outcome::kRefused) fleet_->on_answer(ended.worker, now);
+  demand_.on_ended();
   live_.erase(handle);
 }
 

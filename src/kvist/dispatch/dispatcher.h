@@ -14,6 +14,7 @@
 #include "kvist/base/time.h"
 #include "kvist/dispatch/attempt_failure.h"
 #include "kvist/dispatch/fleet.h"
+#include "kvist/dispatch/fleet_demand.h"
 #include "kvist/dispatch/outcome.h"
 #include "kvist/dispatch/outlier_watch.h"
 #include "kvist/dispatch/retry_budget.h"
@@ -112,6 +113,7 @@ class Dispatcher {
     RetryBudget::Options retry_budget = {};
     spec::EjectionSpec ejection = {};
     spec::WarmUpSpec warm_up = {};
+    spec::ScalingSpec scaling = {};
     Duration silence_timeout = std::chrono::seconds(2);  ///< the least patience with a silent worker
 
     /// `admits_by_wait`: where the file does not say whether requests are refused for their wait.
@@ -187,8 +189,8 @@ class Dispatcher {
     };
     std::vector<Leaving> leave;
   };
-  /// Finds workers that stall or are silent, and workers that no longer are, and informs the fleet. To be called
-  /// several times within `silence_timeout`.
+  /// Finds workers that stall or are silent, and workers that no longer are, and informs the fleet. Takes a sample of the
+  /// demand(). To be called several times within `silence_timeout`.
   [[nodiscard]] Findings check(TimePoint now);
   /// Moves a request away from its worker. Returns nothing if there is no other worker or no retry left; then the
   /// request stays, because the worker may continue. `resumed_tokens`: as for on_attempt_failed().
@@ -200,6 +202,7 @@ class Dispatcher {
   [[nodiscard]] const OutlierWatch& outliers() const { return outliers_; }
   [[nodiscard]] const RetryBudget& retry_budget() const { return budget_; }
   [[nodiscard]] const WaitAdmission& admission() const { return admission_; }
+  [[nodiscard]] const FleetDemand& demand() const { return demand_; }
 
  private:
   /// give() begins an attempt, the next function ends it.
@@ -234,6 +237,7 @@ class Dispatcher {
   OutlierWatch outliers_;
   WaitAdmission admission_;
   WarmUp warm_up_;
+  FleetDemand demand_;
   std::vector<bool> hung_;  // by WorkerId: its stall was reported as one
   /// Attempts of requests with disputes, which a good answer decides.
   struct Disputed {

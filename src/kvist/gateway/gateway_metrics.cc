@@ -54,6 +54,19 @@ void write_admission(const dispatch::WaitAdmission& admission, MetricsPage& page
                "Measured waits over forecast ones, by which these are corrected", ratio, {{"part", part}});
 }
 
+void write_demand(const dispatch::FleetDemand& fleet, MetricsPage& page) {
+  const dispatch::FleetDemand::Demand demand = fleet.demand();
+  for (const auto& [resource, workers] :
+       {std::pair("slots", demand.slots), std::pair("memory", demand.memory), std::pair("prefill", demand.prefill)})
+    page.gauge("kvist_gateway_demand_workers", "What the load takes of a resource of workers, counted in workers",
+               workers, {{"resource", resource}});
+  page.gauge("kvist_gateway_demand_pressure", "By how much more comes than is finished in an overload, otherwise 1",
+             demand.pressure);
+  if (const auto wanted = fleet.wanted())
+    page.gauge("kvist_gateway_workers_wanted", "Workers with which the load would use each as far as it should be",
+               *wanted);
+}
+
 void write_refused(const std::map<int, std::uint64_t>& refused, MetricsPage& page) {
   for (const auto& [status, count] : refused) {
     page.counter("kvist_gateway_refused_requests_total", "Requests the gateway answered with an error itself",
@@ -79,6 +92,7 @@ void write_requests(const ModelParts& parts, const ProxyReport& proxies, Metrics
   page.gauge("kvist_gateway_in_flight", "Requests under way", number(parts.dispatcher.in_flight()));
   page.gauge("kvist_gateway_max_in_flight", "Most requests admitted at once", parts.spec.max_in_flight);
   write_admission(parts.dispatcher.admission(), page);
+  write_demand(parts.dispatcher.demand(), page);
   page.counter("kvist_gateway_retries_total", "Further workers tried", number(counters.retries()));
   page.counter("kvist_gateway_free_retries_total", "Of those, retries that the retry budget did not pay for",
                number(counters.free_retries));

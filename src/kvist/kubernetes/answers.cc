@@ -60,4 +60,10 @@ Result<AccessAnswer> read_access_answer(std::string_view text) {
   return answer;
 }
 
+std::string text_in(const JsonObject& object, std::string_view name) {
+  const auto value = object.peek(name);
+  const auto text = value ? value->if_string() : std::nullopt;
+  return std::string(text.value_or(""));
+}
+
 }  // namespace kvist::kubernetes

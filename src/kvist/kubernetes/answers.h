@@ -34,6 +34,9 @@ struct ListPage {
 };
 [[nodiscard]] Result<ListPage> read_list_page(JsonDocument& document, std::string_view text);
 
+/// A text of an object; empty if there is none of that name. For what is only shown or compared.
+[[nodiscard]] std::string text_in(const JsonObject& object, std::string_view name);
+
 /// Whether a SelfSubjectAccessReview was answered with yes, and if not, the reason.
 struct AccessAnswer {
   bool allowed = false;

@@ -249,6 +249,10 @@ Result<void> read_workers(const JsonObject& from, std::string_view key, std::vec
 
 // What only some decisions have.
 Result<void> read_circumstances(const JsonObject& from, DecisionRecord& record) {
+  if (from.peek("in_transit")) {
+    KVIST_TRY_VOID(read(from, "in_transit", record.in_transit));
+    if (!(record.in_transit >= 0)) return from.wrong("in_transit", "expected a number from 0 on");
+  }
   if (from.peek("ttft_weight")) {
     KVIST_TRY_VOID(read(from, "ttft_weight", record.ttft_weight));
     if (!(record.ttft_weight > 0)) return from.wrong("ttft_weight", "expected a number above 0");
@@ -319,6 +323,7 @@ void write_decision(JsonWriter& json, const DecisionRecord& record, std::span<co
   for (const WorkerId worker : record.excluded) json.value(worker.value());
   json.end_array();
   if (record.ttft_weight != 1) json.field("ttft_weight", record.ttft_weight);
+  if (record.in_transit != 0) json.field("in_transit", record.in_transit);
   if (!record.adapter.empty()) json.field("adapter", record.adapter);
   if (record.session_worker) json.field("session_worker", record.session_worker->value());
   if (!record.held_back.empty()) {

@@ -52,6 +52,7 @@ std::uint64_t DecisionLog::on_decided(const DecisionView& decision) {
   record.block_size = decision.query.block_size;
   record.session = decision.query.session;
   record.ttft_weight = decision.query.ttft_weight;
+  record.in_transit = decision.query.in_transit;
   record.first_blocks.assign(decision.query.blocks.begin(), decision.query.blocks.end());
   record.prompt_blocks = decision.prompt_blocks;
   record.excluded.assign(decision.excluded.begin(), decision.excluded.end());

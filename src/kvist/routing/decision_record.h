@@ -54,6 +54,7 @@ struct DecisionRecord {
   std::uint32_t block_size = 0;
   std::uint64_t session = 0;
   double ttft_weight = 1;
+  double in_transit = 0;
   std::vector<kv::BlockHash> first_blocks = {};  ///< at most kPolicyBlocks of the prompt's
   std::vector<Candidate> candidates = {};        ///< in ascending order of worker, the chosen one among them
   std::uint32_t left_out = 0;                    ///< further candidates, none of lower cost
@@ -75,7 +76,8 @@ struct DecisionRecord {
             .block_size = block_size,
             .blocks = first_blocks,
             .session = session,
-            .ttft_weight = ttft_weight};
+            .ttft_weight = ttft_weight,
+            .in_transit = in_transit};
   }
 };
 

@@ -29,6 +29,13 @@ PrefillWork work_of(std::uint32_t prompt_tokens, std::uint32_t uncached_tokens) 
           .cached = static_cast<double>(prompt_tokens - uncached_tokens)};
 }
 
+/// Time constant of the mean number of requests in transit.
+constexpr Duration kTransitMemory = std::chrono::seconds(10);
+
+double kept_in_transit(TimePoint since, TimePoint now) {
+  return std::exp(-to_seconds(now - since) / to_seconds(kTransitMemory));
+}
+
 }  // namespace
 
 Forecaster::Forecaster(const LoadTracker& loads, std::size_t workers, const spec::StepTimeSpec& prior,
@@ -191,6 +198,14 @@ void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, con
                        .first_token = now + from_milliseconds(forecast.ttft_ms)});
   worker.admission.set_limits(limits.kv_blocks, limits.max_batch_size);
   worker.clean = false;
+  routed_prefill_ms_ += forecast.prefill_ms;
+  transit_ms_ = transit_ms_ * kept_in_transit(transit_at_, now) +
+                std::max(0.0, forecast.ttft_ms - forecast.wait_ms() - forecast.prefill_ms);
+  transit_at_ = now;
+}
+
+double Forecaster::in_transit(TimePoint now) const {
+  return transit_ms_ * kept_in_transit(transit_at_, now) / to_milliseconds(kTransitMemory);
 }
 
 void Forecaster::on_first_token(RoutedRequest& request, TimePoint now) {

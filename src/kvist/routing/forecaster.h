@@ -78,6 +78,14 @@ class Forecaster {
 
   /// How long all prompts of the worker without a first token take, by the worker's own model.
   [[nodiscard]] double prefill_under_way_ms(WorkerId worker) const;
+  /// Whether the worker's engine has shown that it has no room for the oldest request that waits there.
+  [[nodiscard]] bool has_no_room(WorkerId worker) const { return workers_[worker.value()].admission.stalled(); }
+  /// How many requests of the fleet are on their way into the engines and out of them, on average: the requests that came
+  /// in the last seconds, each for as long as its first token would take without a wait and without its prefill. They
+  /// have no first token and wait for nobody.
+  [[nodiscard]] double in_transit(TimePoint now) const;
+  /// The sum of all prefill that was forecast for requests when they were routed, so far.
+  [[nodiscard]] double routed_prefill_ms() const { return routed_prefill_ms_; }
   [[nodiscard]] const LatencyModel& model(WorkerId worker) const { return latency_.model(worker); }
   [[nodiscard]] const FleetLatency& latency() const { return latency_; }
   [[nodiscard]] const OutputLengths& output_lengths() const { return lengths_; }
@@ -110,6 +118,9 @@ class Forecaster {
   FleetLatency latency_;
   std::vector<Worker> workers_;  // by WorkerId
   OutputLengths lengths_;
+  double routed_prefill_ms_ = 0;
+  double transit_ms_ = 0;  // of the requests that came, older ones less, as of the next
+  TimePoint transit_at_{};
 };
 
 }  // namespace kvist::routing

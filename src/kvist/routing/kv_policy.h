@@ -1,6 +1,7 @@
 // kvist's own KV-aware routing: the least predicted time, for the request and for the others on its worker.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -12,15 +13,16 @@
 namespace kvist::routing {
 
 /// Chooses the candidate with the least cost
-///   time to first token + 4 x its wait behind other prompts + 5 x F x its prefill on an average worker
-///   + (1 + 5 x F) x the prefill of what it displaces
+///   time to first token + 4 x its wait behind other prompts + 6.5 x F x its prefill on an average worker
+///   + (1 + 6.5 x F) x the prefill of what it displaces
 ///   + 2 x F x the delay of those who will come for the worker's cache
 ///   + 1/4 x by how much its prefill delays those who decode there
 ///   + 1/20 x (its answer's decode steps with it in the batch
 ///             + by how much longer steps delay those who decode there until they end, which is half an answer away)
 /// in milliseconds, all from the candidate's forecast (the last two divided by PolicyQuery::ttft_weight), and what it
 /// costs to leave the worker of the request's session (Candidate::affinity_ms, 0 unless that is asked for). F is the
-/// number of requests that wait for their first token and have a slot, per worker of the fleet. While F is large,
+/// number of requests that wait for their first token and have a slot, per worker of the fleet, less those that are
+/// only on their way into the engines and out of them (PolicyQuery::in_transit). While F is large,
 /// prefill is what every request waits for, so a cached prefix is worth its prefill to each of them and to those that
 /// come until the queues are empty. While F is zero, a cached prefix is worth what it saves the request itself.
 ///
@@ -43,12 +45,14 @@ namespace kvist::routing {
 /// less certain, because others come and go in the meantime, so it has a smaller share. All weights were chosen in
 /// virtual time over the published deployment, prompts that nobody shares, too little KV memory, and engines with short
 /// steps and short answers: shares of 1/50 to 1/10 and weights of 2 to 8 give about the same in most cases, a smaller
-/// share costs throughput with short steps, a smaller weight costs TTFT p95 with unshared prompts. The weight of F, 5,
-/// was compared with 2 (long prompts wait half as long again) and 10 (a little better in overload, a little worse
-/// below). With 1/20 for the delay by the prefill, as an earlier version had it, long prompts without a cache were
-/// computed at all workers at once and every answer stood still, so that TPOT and TTFT were up to twice those of
-/// policies that look at the batch; with 1/2, conversations at 95 % of the slots stay where no slot is free, and their
-/// TTFT p95 doubles.
+/// share costs throughput with short steps, a smaller weight costs TTFT p95 with unshared prompts. The weight of F was
+/// compared with 2 (long prompts wait half as long again), 5 (code completion waits a fifth longer at p50) and 8
+/// (floods wait a seventh longer at p95). F without what is in transit made p99 of TTFT 6 % lower over five workloads
+/// at 60 to 95 % of the capacity: with fast engines and thousands of requests nearly all that have no first token are
+/// in transit, and their number, as if it were a queue, kept each hot prefix at one worker. With 1/20 for the delay by
+/// the prefill, as an earlier version had it, long prompts without a cache were computed at all workers at once and
+/// every answer stood still, so that TPOT and TTFT were up to twice those of policies that look at the batch; with 1/2,
+/// conversations at 95 % of the slots stay where no slot is free, and their TTFT p95 doubles.
 ///
 /// Further rules:
 ///  - A wait for a batch slot counts five times, like one behind other prompts. It is short where answers end often,
@@ -77,7 +81,7 @@ class KvPolicy final : public RoutingPolicy {
   static constexpr double kQueueWeight = 5;           ///< one part of five is in the time to first token itself
   static constexpr double kSlotWeight = 5;            ///< of a wait for a slot; one part is in the time to first token
   static constexpr double kMemoryWeight = 20;  ///< of a wait for KV memory; one part is in the time to first token
-  static constexpr double kOccupation = 5;     ///< weight of prefill per waiting request, the 5 above
+  static constexpr double kOccupation = 6.5;   ///< weight of prefill per waiting request, the 6.5 above
   static constexpr double kHeldUpWeight = 2;   ///< per waiting request, of the delay of those who come for the cache
   /// Costs within this part of the best worker's decode step are a tie, because it is chance at which moment of a step
   /// a request arrives.
@@ -184,7 +188,7 @@ KvPolicy::Fleet KvPolicy::fleet_of(const PolicyQuery& query, const Members& memb
     errors += error;
     ++with_error;
   }
-  fleet.waiting = static_cast<double>(waiting) / static_cast<double>(size);
+  fleet.waiting = std::max(0.0, static_cast<double>(waiting) / static_cast<double>(size) - query.in_transit);
   if (with_error > 0) fleet.error = errors / with_error;
   return fleet;
 }

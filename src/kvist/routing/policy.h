@@ -26,6 +26,7 @@ struct PolicyQuery {
   std::span<const kv::BlockHash> blocks = {};  ///< hashes of the prompt's first complete blocks, at most kPolicyBlocks
   std::uint64_t session = 0;                   ///< hash of the session that the client named (session_key()); 0: none
   double ttft_weight = 1;                      ///< spec::ObjectiveSpec::ttft
+  double in_transit = 0;                       ///< Forecaster::in_transit() per worker that can be used
 };
 
 /// A worker that could take the request: the inputs of the decision, and the cost that the policy computed from them.

@@ -112,7 +112,8 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                                  .block_size = block_size_,
                                  .blocks = blocks.first(std::min(blocks.size(), kPolicyBlocks)),
                                  .session = query.session,
-                                 .ttft_weight = objective_.ttft};
+                                 .ttft_weight = objective_.ttft,
+                                 .in_transit = forecaster_.in_transit(now) / static_cast<double>(usable_.size())};
   std::uint64_t policy_state = policy_->state();
   std::size_t usable = usable_.size();
   const std::uint32_t known = deepest_cache();

@@ -161,6 +161,8 @@ class Router {
   [[nodiscard]] const CacheKnowledge& caches() const { return caches_; }
   [[nodiscard]] const Forecaster& forecaster() const { return forecaster_; }
   [[nodiscard]] const LoadTracker& loads() const { return loads_; }
+  /// Tokens per block of the loads and of all prompts.
+  [[nodiscard]] std::uint32_t block_size() const { return block_size_; }
   [[nodiscard]] const DecisionLog& log() const { return log_; }
   [[nodiscard]] const SessionTable& sessions() const { return sessions_; }
   /// Number of requests that went to the worker of their session, and that left it, with session affinity.

@@ -8,6 +8,7 @@
 
 #include "kvist/spec/endpoint.h"
 #include "kvist/spec/fields.h"
+#include "kvist/spec/kubernetes_deployment_yaml.h"
 #include "kvist/spec/yaml_writer.h"
 
 namespace kvist::spec {
@@ -157,7 +158,11 @@ Result<DeploymentSpec> read_deployment(const YamlNode& node, const std::string& 
   KVIST_TRY_VOID(read_name(node, "name", deployment.name));
   const auto gateway = node.get("gateway");  // asked for before finish(), read after the workers
   const auto workers = node.get("workers");
+  const auto kubernetes = node.get("kubernetes");
   KVIST_TRY_VOID(node.finish());
+  if (kubernetes) {
+    KVIST_TRY(deployment.kubernetes, read_kubernetes_deployment(*kubernetes, base_directory));
+  }
   if (!workers) return std::unexpected(node.error("key \"workers\" is missing"));
   KVIST_TRY(deployment.workers, read_workers(*workers, base_directory));
   KVIST_TRY(deployment.gateway, read_gateway_part(node, base_directory, deployment.workers));
@@ -167,6 +172,7 @@ Result<DeploymentSpec> read_deployment(const YamlNode& node, const std::string& 
 std::string to_yaml(const DeploymentSpec& deployment, int indent) {
   YamlWriter out(indent);
   out.field("name", deployment.name);
+  if (deployment.kubernetes) write_kubernetes_deployment(out, *deployment.kubernetes);
   GatewaySpec gateway = deployment.gateway;
   gateway.workers.clear();  // these are addresses of one start; the workers below are the settings
   for (ServedModelSpec& model : gateway.models) model.workers.clear();

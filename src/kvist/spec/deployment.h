@@ -10,6 +10,7 @@
 #include "kvist/base/time.h"
 #include "kvist/base/yaml.h"
 #include "kvist/spec/exposure_spec.h"
+#include "kvist/spec/kubernetes_deployment_spec.h"
 #include "kvist/spec/kubernetes_source_spec.h"
 #include "kvist/spec/observation_spec.h"
 #include "kvist/spec/peers_spec.h"
@@ -18,6 +19,7 @@
 #include "kvist/spec/resilience_spec.h"
 #include "kvist/spec/routing_mode.h"
 #include "kvist/spec/routing_spec.h"
+#include "kvist/spec/scaling_spec.h"
 #include "kvist/spec/speculation_spec.h"
 #include "kvist/spec/step_time_spec.h"
 #include "kvist/spec/tool_call_format.h"
@@ -191,6 +193,7 @@ struct ServedModelSpec {
   /// Requests have the field `priority` with which they were admitted: the workers schedule by it.
   bool send_priority = false;
   AdmissionSpec admission = {};
+  ScalingSpec scaling = {};
   RetryBudgetSpec retry_budget = {};
   EjectionSpec ejection = {};
   MigrationSpec migration = {};
@@ -249,9 +252,10 @@ struct GatewaySpec : ServedModelSpec {
 /// places at least for those that come, and 64 for each group.
 [[nodiscard]] std::size_t worker_places(const ServedModelSpec& model);
 
-/// A whole local deployment: `kvist up -f`, and what a sweep starts per mode.
+/// A whole deployment: `kvist up -f`, and what a sweep starts per mode.
 struct DeploymentSpec {
   std::string name = "kvist";
+  std::optional<KubernetesDeploymentSpec> kubernetes = {};  ///< where it runs; nothing: as processes of this machine
   GatewaySpec gateway;  ///< `workers` of it is filled from the workers below when they are started
   std::vector<WorkerSpec> workers;
 

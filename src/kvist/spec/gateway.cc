@@ -105,6 +105,7 @@ Result<void> read_routing(const YamlNode& node, ServedModelSpec& m) {
   KVIST_TRY_VOID(read_field(node, "max_in_flight", m.max_in_flight, 1, 1'000'000));
   KVIST_TRY_VOID(read_field(node, "max_retries", m.max_retries, 0, 100));
   KVIST_TRY_VOID(read_admission(node, m.admission));
+  KVIST_TRY_VOID(read_scaling(node, m.scaling));
   KVIST_TRY_VOID(read_retry_budget(node, m.retry_budget));
   KVIST_TRY_VOID(read_ejection(node, m.ejection));
   KVIST_TRY_VOID(read_migration(node, m.migration));
@@ -207,6 +208,7 @@ void write_model(YamlWriter& out, const ServedModelSpec& m) {
   out.field("health_interval", m.health_interval).field("doubt_interval", m.doubt_interval);
   out.field("max_in_flight", m.max_in_flight).field("max_retries", m.max_retries);
   write_admission(out, m.admission);
+  write_scaling(out, m.scaling);
   write_retry_budget(out, m.retry_budget);
   write_ejection(out, m.ejection);
   write_migration(out, m.migration);

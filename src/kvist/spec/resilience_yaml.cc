@@ -28,6 +28,14 @@ Result<void> read_admission(const YamlNode& gateway, AdmissionSpec& admission) {
   return node->finish();
 }
 
+Result<void> read_scaling(const YamlNode& gateway, ScalingSpec& scaling) {
+  const auto node = gateway.get("scaling");
+  if (!node) return {};
+  KVIST_TRY_VOID(read_field(*node, "utilisation", scaling.utilisation, 0.05, 1));
+  KVIST_TRY_VOID(read_field(*node, "window", scaling.window, std::chrono::seconds(1)));
+  return node->finish();
+}
+
 Result<void> read_retry_budget(const YamlNode& gateway, RetryBudgetSpec& budget) {
   const auto node = gateway.get("retry_budget");
   if (!node) return {};
@@ -85,6 +93,11 @@ void write_admission(YamlWriter& out, const AdmissionSpec& admission) {
   out.field("max_wait", admission.max_wait);
   if (admission.standing_wait) out.field("standing_wait", *admission.standing_wait);
   out.end_map();
+}
+
+void write_scaling(YamlWriter& out, const ScalingSpec& scaling) {
+  if (scaling == ScalingSpec{}) return;
+  out.begin_map("scaling").field("utilisation", scaling.utilisation).field("window", scaling.window).end_map();
 }
 
 void write_retry_budget(YamlWriter& out, const RetryBudgetSpec& budget) {

@@ -60,10 +60,13 @@ Result<void> LiveLevels::start_deployment(const spec::ArmSpec& arm, const std::s
   if (!deployment.gateway.admission.enabled) deployment.gateway.admission.enabled = false;
   if (sweep_.target.is_given()) {
     options_.progress(fmt::format("{}: {}", name, sweep_.target.url));
+  } else if (deployment.kubernetes) {
+    options_.progress(
+        fmt::format("{}: deploying a gateway and {} workers in the cluster", name, deployment.workers.size()));
   } else {
     options_.progress(fmt::format("{}: starting a gateway and {} workers", name, deployment.workers.size()));
   }
-  deployer_ = options_.make_deployer(logs);
+  KVIST_TRY(deployer_, options_.make_deployer(logs));
   const TimePoint begun = net::now();
   KVIST_TRY_VOID(deployer_->apply(deployment, deploy::Until::after(kStartTimeout, options_.stop)));
   KVIST_TRY_VOID(deployer_->await_ready(deploy::Until::after(kReadyTimeout, options_.stop)));

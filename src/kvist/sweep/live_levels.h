@@ -21,7 +21,7 @@
 namespace kvist::sweep {
 
 /// Makes the deployer of one deployment, whose files go into `run_directory`.
-using DeployerFactory = std::function<std::unique_ptr<deploy::Deployer>(const std::string& run_directory)>;
+using DeployerFactory = std::function<Result<std::unique_ptr<deploy::Deployer>>(const std::string& run_directory)>;
 
 struct LiveOptions {
   DeployerFactory make_deployer;
