@@ -80,6 +80,8 @@ void FollowedFile::read_again() {
 }
 
 void FollowedFile::carry_out(const spec::GatewaySpec& next) {
+  in_file_.drain_timeout = next.drain_timeout;
+  models_->set_drain_timeout(next.drain_timeout);
   if (in_file_.models.empty() && next.models.empty()) return carry_out(in_file_, next);
   if (in_file_.models.empty() != next.models.empty()) return;  // a list of models and none: that needs a restart
   remove_models(next);
@@ -98,11 +100,24 @@ void FollowedFile::carry_out(spec::ServedModelSpec& before, const spec::ServedMo
   ServedModel* const model = models_->find(before.model);
   if (model == nullptr) return;
   const FleetPlan plan = plan_of(before.workers, next.workers);
+  const GroupPlan groups = plan_of(before.worker_groups, next.worker_groups);
   telemetry::log_info(log_component::kFile,
                       fmt::format("{} was read again: of {}, {} workers to add, {} to drain, {} to replace", file_,
                                   before.model, plan.add.size(), plan.drain.size(), plan.replace.size()));
+  if (!groups.empty())
+    telemetry::log_info(log_component::kFile,
+                        fmt::format("of {}, {} groups of workers to add, {} to remove, {} to replace", before.model,
+                                    groups.add.size(), groups.remove.size(), groups.replace.size()));
   before.workers = next.workers;
+  before.worker_groups = next.worker_groups;
+  if (std::exchange(before.model_aliases, next.model_aliases) != next.model_aliases) {
+    telemetry::log_info(log_component::kFile, fmt::format("{} has these further names now: {}", before.model,
+                                                          fmt::join(next.model_aliases, ", ")));
+    models_->set_aliases(*model, next.model_aliases);
+  }
   model->changes.carry_out(plan, WorkerSource::kFile);
+  model->groups.carry_out(groups);
+  model->services.carry_out(groups);
 }
 
 void FollowedFile::remove_models(const spec::GatewaySpec& next) {

@@ -17,8 +17,9 @@ namespace kvist::gateway {
 /// Checks what the reader of a gateway's settings does not check, and removes the slash at the end of URLs.
 [[nodiscard]] Result<void> check(spec::GatewaySpec& gateway);
 
-/// Follows the lists of workers and, if there is a list of models, that list. Every other change needs a restart; the
-/// log repeats that each time the file is read, until the restart. Threads: the loop's.
+/// Follows the lists of workers with their groups, models' further names, the time to drain and, if there is a list of
+/// models, that list. Every other change
+/// needs a restart; the log repeats that each time the file is read, until the restart. Threads: the loop's.
 class FollowedFile {
  public:
   /// `now`: what the file says now. Requires: the loop and the models outlive this object.

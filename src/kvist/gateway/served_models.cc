@@ -116,6 +116,11 @@ Result<void> ServedModels::remove(std::string_view name, Duration timeout) {
   return {};
 }
 
+void ServedModels::set_aliases(ServedModel& model, std::vector<std::string> names) {
+  model.parts.set_aliases(std::move(names));
+  publish_names();
+}
+
 void ServedModels::publish_names() {
   if (!started_) return;
   std::vector<ModelNames::Model> names;

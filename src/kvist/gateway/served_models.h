@@ -75,6 +75,11 @@ class ServedModels {
   /// kNotFound.
   [[nodiscard]] Result<void> remove(std::string_view name, Duration timeout);
 
+  /// Clients may ask for the model under these further names from here on. Requires: no other model has them.
+  void set_aliases(ServedModel& model, std::vector<std::string> names);
+  /// How long drained workers, and all requests at the end, have time from here on.
+  void set_drain_timeout(Duration timeout) { shared_->spec.drain_timeout = timeout; }
+
   /// Whether a model that leaves has to be gone before this one is added. It has to if it has the same name, because
   /// metrics and administration tell models apart by their names, or if it writes the same record.
   [[nodiscard]] bool has_to_wait(const spec::ServedModelSpec& model) const;
