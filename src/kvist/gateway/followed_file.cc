@@ -48,6 +48,12 @@ Result<void> check(spec::GatewaySpec& gateway) {
   return {};
 }
 
+Result<spec::GatewaySpec> read_settings_file(const std::string& file) {
+  KVIST_TRY(spec::GatewaySpec read, spec::load_gateway(file));
+  if (auto good = check(read); !good) return std::unexpected(std::move(good).error().in(file));
+  return read;
+}
+
 FollowedFile::FollowedFile(net::EventLoop& loop, ServedModels& models, std::string file, spec::GatewaySpec now)
     : loop_(&loop), models_(&models), file_(std::move(file)), in_file_(std::move(now)) {
   models_->on_gone([this] {
@@ -60,18 +66,15 @@ FollowedFile::~FollowedFile() {
   models_->on_gone([] {});
 }
 
-void FollowedFile::read_again() {
+void FollowedFile::take(const Result<spec::GatewaySpec>& read) {
   if (stopped_) return;
-  if (loading_ > 0) {
-    again_ = true;
-    return;
-  }
-  Result<spec::GatewaySpec> read = spec::load_gateway(file_);
-  if (read)
-    if (auto good = check(*read); !good) read = std::unexpected(std::move(good).error().in(file_));
   if (!read)
     return telemetry::log_error(log_component::kFile,
                                 fmt::format("the fleet stays as it was: {}", read.error().message));
+  if (loading_ > 0) {
+    next_ = *read;
+    return;
+  }
   const std::vector<std::string> others = settings_that_differ(in_file_, *read);
   if (!others.empty())
     telemetry::log_warning(log_component::kFile, fmt::format("{}: of what has changed, these need a restart: {}", file_,
@@ -166,7 +169,8 @@ void FollowedFile::on_loaded(const spec::ServedModelSpec& asked, Result<LoadedMo
     telemetry::log_error(log_component::kFile,
                          fmt::format("{} is not served: {}", asked.model, loaded.error().message));
   }
-  if (--loading_ == 0 && std::exchange(again_, false)) read_again();
+  if (--loading_ > 0 || !next_) return;
+  take(*std::exchange(next_, std::nullopt));
 }
 
 }  // namespace kvist::gateway

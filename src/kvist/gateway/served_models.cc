@@ -72,6 +72,7 @@ Result<void> ServedModels::start() {
     for (const auto& monitor : model->parts.monitors)
       if (monitor) monitor->start();
     model->watch.start();
+    model->changes.watch_files();
     model->groups.start();
     model->services.start();
   }
@@ -94,6 +95,7 @@ void ServedModels::add(LoadedModel loaded) {
     telemetry::log_error(log_component::kModels, connected.error().message);
   for (const spec::UpstreamSpec& worker : workers) model.changes.add_when_possible(worker, WorkerSource::kFile);
   model.watch.start();
+  model.changes.watch_files();
   model.groups.start();
   model.services.start();
   publish_names();

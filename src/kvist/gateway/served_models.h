@@ -28,6 +28,7 @@ struct LoadedModel {
   spec::ServedModelSpec spec;
   std::shared_ptr<const text::ModelText> text = {};  ///< null: the byte tokenizer
   std::unique_ptr<RecordWriter> recorder = {};       ///< null: nothing is recorded
+  KnownWorkerSettings worker_files = {};             ///< of those workers whose files were read
 };
 /// Reads the model's files, which takes its time, because a tokenizer may be large. Threads: any.
 [[nodiscard]] Result<LoadedModel> load_model(spec::ServedModelSpec spec);
@@ -37,7 +38,7 @@ struct ServedModel {
   ServedModel(net::EventLoop& loop, SharedParts& shared, ModelId id, LoadedModel loaded)
       : parts(shared, id, std::move(loaded.spec), std::move(loaded.text), std::move(loaded.recorder)),
         watch(loop, parts),
-        changes(loop, parts),
+        changes(loop, parts, std::move(loaded.worker_files)),
         groups(loop, parts.spec.worker_groups, changes),
         services(loop, parts.spec.worker_groups, parts.spec.model, changes),
         exchange(shared.peers ? std::make_unique<PeerExchange>(loop, *shared.peers, parts) : nullptr) {}
