@@ -94,6 +94,8 @@ class ServedModels {
   /// The model that has a worker of this name, or had one of which an administrator has decided something; null if none
   /// has.
   [[nodiscard]] ServedModel* find_worker(std::string_view name) const;
+  /// All names under which clients may ask for a model; another object whenever there are others.
+  [[nodiscard]] const std::shared_ptr<const ModelNames>& names() const { return names_; }
   /// The only model; null if there are several.
   [[nodiscard]] ServedModel* only() const;
   /// The error for a name that no model has.
