@@ -1,15 +1,19 @@
 """The dashboard's server with real processes: what it tells equals what the APIs tell, controls act, viewers may be hostile."""
 import contextlib
+import http.client
 import json
 import pathlib
 import re
 import signal
+import ssl
 import subprocess
 import tempfile
 import time
+import urllib.request
 
 from deployment import BINARY, DEADLINE_S, Process, get_json, read_line, request, run
 from engine_like_vllm import EngineLikeVllm
+from tls_test import Authority
 from websocket import Closed, Page, frame, handshake
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -83,7 +87,7 @@ def running(*command, folder=None, code=0):
                 break
             lines.setdefault(line.split(" ")[0], line)
         assert "dashboard" in lines, (lines, process.poll(), process.stderr.read().decode() if process.poll() is not None else "")
-        yield re.search(r"http://\S+", lines["dashboard"]).group(0), lines, process
+        yield re.search(r"https?://\S+", lines["dashboard"]).group(0), lines, process
     finally:
         process.send_signal(signal.SIGINT)
         try:
@@ -344,6 +348,51 @@ def beyond_loopback_changes_need_the_token():
             assert request(place.replace("/dashboard/", "/stop"), {"drain": False}, headers={"Authorization": f"Bearer {token}"})[0] == 200
 
 
+def over_tls_it_is_the_same():
+    """The page, its WebSocket and the control API; and the load generator's listener without a dashboard."""
+    with tempfile.TemporaryDirectory() as certificates:
+        authority = Authority(certificates, "ca")
+        authority.issue("own", "IP:127.0.0.1,DNS:localhost")
+        listen = ("--listen-certificate", authority.path("own.pem"), "--listen-key", authority.path("own.key"))
+        trust = ssl.create_default_context(cafile=authority.path("ca.pem"))
+
+        def ask_with(token, url, body=None, **headers):
+            call = urllib.request.Request(url, data=json.dumps(body).encode() if body is not None else None,
+                                          headers={"Content-Type": "application/json", "Authorization": f"Bearer {token}", **headers})
+            with urllib.request.urlopen(call, timeout=DEADLINE_S, context=trust) as answer:
+                return answer.status, answer.read().decode()
+
+        with up("--host", "0.0.0.0", "--concurrency", "2", *listen) as (url, _, _):
+            place, _, token = url.partition("#token=")
+            place = place.replace("localhost", "127.0.0.1")
+            assert place.startswith("https://") and ask_with("", place)[1].startswith("<!doctype html>"), place
+            assert ask_with("", place, Host="gpu.example")[0] == 200, "the certificate says who it is"
+            with page_of(place, tls=trust) as page:
+                page.until(lambda: "sample" in page.seen, "wss")
+                assert not page.ask("start")["ok"] and page.result("start", token=token) == {}
+                page.until(lambda: page.seen["sample"]["load"]["state"] == "running", "it runs")
+                assert json.loads(ask_with(token, place.replace("/dashboard/", "/stop"), {"drain": False})[1])["state"] == "idle"
+                page.until(lambda: page.seen["sample"]["load"]["state"] == "idle", "stopped by the API")
+            try:
+                request(place.replace("https://", "http://"))
+                raise AssertionError("plain HTTP is served")
+            except (OSError, http.client.HTTPException):
+                pass
+
+        folder = pathlib.Path(certificates)
+        loadgen = subprocess.Popen([BINARY, "loadgen", "--target", "http://127.0.0.1:1", "--model", "m", "--no-dashboard", *listen], stdout=subprocess.PIPE, cwd=folder)
+        try:
+            port = re.search(r"http=(\d+)", read_line(loadgen.stdout, DEADLINE_S)).group(1)
+            assert json.loads(ask_with("", f"https://127.0.0.1:{port}/status")[1])["state"] == "idle"
+        finally:
+            loadgen.send_signal(signal.SIGINT)
+            loadgen.wait(DEADLINE_S)
+            loadgen.stdout.close()
+        for options, wanted in ((listen[:2], "--listen-key"), ((*listen[:2], "--listen-key", authority.path("ca.key")), "own.pem")):
+            done = subprocess.run([BINARY, "dashboard", "--gateway", "http://127.0.0.1:1", *options], capture_output=True, text=True, timeout=60)
+            assert done.returncode != 0 and wanted in done.stderr, (options, done.stderr)
+
+
 def a_sweep_is_followed_and_then_its_results_are_looked_at():
     with tempfile.TemporaryDirectory() as folder:
         file_of(folder, "sweep.yaml", SWEEP)
@@ -434,5 +483,5 @@ def what_cannot_be_shown_is_refused_with_its_name():
 run([figures_equal_the_apis_and_controls_act, conversations_and_decisions_are_shown,
      several_viewers_see_the_same_and_one_that_does_not_read_disturbs_nobody, hostile_viewers_are_closed_and_others_go_on,
      origins_paths_and_fields_are_as_they_should_be, a_page_that_comes_back_after_a_restart_sees_that_it_is_another_server,
-     a_load_generator_of_its_own_has_it_on_its_listener, beyond_loopback_changes_need_the_token,
+     a_load_generator_of_its_own_has_it_on_its_listener, beyond_loopback_changes_need_the_token, over_tls_it_is_the_same,
      a_sweep_is_followed_and_then_its_results_are_looked_at, of_an_engine_that_tells_little_the_rest_is_unknown_and_not_0, what_cannot_be_shown_is_refused_with_its_name])

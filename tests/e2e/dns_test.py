@@ -3,7 +3,7 @@ import contextlib
 import pathlib
 import tempfile
 
-from black_hole_test import chat, status
+from black_hole_test import chat, metric, status
 from deployment import Process, eventually, get_json, request, run
 from dns_server import A, SRV, DnsServer
 from migration_test import timed
@@ -120,5 +120,55 @@ def services_name_ports():
         eventually(lambda: set(status(gateway)) == {f"pool-127.0.0.1-{ports[2]}"}, "the others are drained")
 
 
+def groups_follow_the_file():
+    """Groups that come, change and go with the gateway's file, without a restart."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        port, server, file, log = 0, DnsServer(), pathlib.Path(folder) / "gateway.yaml", pathlib.Path(folder) / "gateway.log"
+        stack.callback(server.close)
+        for last in (2, 3):
+            worker = Process(folder, "worker", f"w-{last}", timed(f"w-{last}", 100.0) + f"  http: {{host: 127.0.0.{last}, port: {port}}}\n")
+            stack.callback(worker.stop)
+            port = worker.ports["http"]
+        server.records = {("first.test", A): ["127.0.0.2"], ("second.test", A): ["127.0.0.3"], ("both.test", A): ["127.0.0.2", "127.0.0.3"]}
+
+        def listed(*groups, more=""):
+            head = GATEWAY[:GATEWAY.index("    - name: pool")]
+            entries = [f'    - {{name: {group}, dns: {{name: {name}, server: "{server.address}", port: {port}, interval: 1 s}}{rest}}}\n'
+                       for group, name, rest in groups]
+            return head + "".join(entries) + more
+
+        def changes_to(config, *names):
+            file.write_text(config)
+            eventually(lambda: healthy(gateway) == set(names) == set(status(gateway)), f"{names} serve")
+
+        gateway = Process(folder, "gateway", "gateway", listed(("pool", "first.test", "")))
+        stack.callback(gateway.stop)
+        eventually(lambda: healthy(gateway) == {f"pool-127.0.0.2-{port}"}, "the first")
+        assert chat(gateway)[0] == 200
+        changes_to(listed(("pool", "first.test", ""), ("more", "second.test", "")), f"pool-127.0.0.2-{port}", f"more-127.0.0.3-{port}")
+        changes_to(listed(("pool", "both.test", "")), f"pool-127.0.0.2-{port}", f"pool-127.0.0.3-{port}")
+        served = metric(gateway, "kvist_gateway_requests_total", worker=f"pool-127.0.0.2-{port}")
+        assert served == 1, ("who is behind the old name and the new one has stayed", served)
+
+        asked = server.questions
+        file.write_text(listed(("pool", "nobody.test", "")))
+        eventually(lambda: "pool: its 2 workers stay as they are" in log.read_text(), "the new name is asked for")
+        eventually(lambda: server.questions > asked + 4, "and asked for again")
+        assert healthy(gateway) == {f"pool-127.0.0.2-{port}", f"pool-127.0.0.3-{port}"}
+
+        before = get_json(gateway.admin + "/admin/status")["workers"]
+        assert all(worker["limits"]["max_batch_size"] != 7 for worker in before), before
+        file.write_text(listed(("pool", "both.test", ", limits: {max_batch_size: 7}")))
+        eventually(lambda: all(worker["limits"]["max_batch_size"] == 7 for worker in status(gateway).values()), "limits of a group")
+        assert metric(gateway, "kvist_gateway_requests_total", worker=f"pool-127.0.0.2-{port}") == served, "nobody was replaced"
+
+        changes_to(listed(more=f"    - {{name: plain, url: 'http://127.0.0.3:{port}'}}\n"), "plain")
+        assert chat(gateway)[0] == 200
+        asked = server.questions
+        changes_to(listed(("pool", "first.test", "")), f"pool-127.0.0.2-{port}")
+        assert server.questions > asked
+        assert "need a restart" not in log.read_text(), log.read_text()
+
+
 if __name__ == "__main__":
-    run([addresses_come_and_go, services_name_ports])
+    run([addresses_come_and_go, services_name_ports, groups_follow_the_file])

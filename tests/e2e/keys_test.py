@@ -224,6 +224,13 @@ def kvists_own_workers_ask_for_keys_too():
         file.write_text("next-key\n")
         worker.process.send_signal(signal.SIGHUP)
         eventually(lambda: chat(worker.url, "first-key")[0] == 401, "the old one is gone")
+        eventually(lambda: chat(gateway.url)[0] == 200, "the gateway sends the new one")
+        assert [chat(gateway.url)[0] for _ in range(8)] == 8 * [200]
+        file.write_text("no key\n")
+        gateway.process.send_signal(signal.SIGHUP)
+        log = pathlib.Path(folder) / "gateway.log"
+        eventually(lambda: "stay as they were" in log.read_text(), "a bad file changes nothing")
+        assert chat(gateway.url)[0] == 200
         assert 'kvist_worker_unauthenticated_requests_total' in request(worker.url + "/metrics", headers=bearer("next-key"))[2]
 
 

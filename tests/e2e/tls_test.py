@@ -2,6 +2,7 @@
 import contextlib
 import json
 import pathlib
+import shutil
 import signal
 import ssl
 import subprocess
@@ -79,6 +80,8 @@ def secure(workers_tls="{ca: ca.pem}", worker="worker", threads=2, client_certif
         authority.issue("worker")
         authority.issue("elsewhere", "DNS:gpu.example")
         authority.issue("client", "DNS:client.example")
+        for copy in ("fleet", "clients"):
+            shutil.copy(authority.path("ca.pem"), authority.path(f"{copy}.pem"))
         behind = Process(folder, "worker", "w", WORKER.format(name="w", kv_blocks=500, slots=16, time_scale=100) +
                          f"  tls: {{certificate: {worker}.pem, key: {worker}.key{client_certificates}}}\n")
         stack.callback(behind.stop)
@@ -139,6 +142,27 @@ def a_worker_may_ask_for_the_gateways_certificate():
     with secure("{ca: ca.pem, certificate: client.pem, key: client.key}", client_certificates=", client_ca: ca.pem") as (authority, gateway, worker):
         eventually(lambda: ask(https(gateway) + "/health", authority.path("ca.pem"))[0] == 200, "the worker is healthy")
         refused(https(worker) + "/health", authority.path("ca.pem"))
+
+
+def what_gateway_and_worker_show_each_other_changes_without_a_restart():
+    """Both get certificates of another authority, and trust only that one from then on."""
+    with secure("{ca: fleet.pem, certificate: client.pem, key: client.key}", client_certificates=", client_ca: clients.pem") as (authority, gateway, worker):
+        def answers():
+            return ask(https(gateway) + "/v1/chat/completions", authority.path("ca.pem"), CHAT)[0] == 200
+
+        eventually(answers, "the worker is healthy")
+        following = Authority(authority.folder, "next")
+        for name in ("worker", "client"):
+            following.issue(name)
+        for copy in ("fleet", "clients"):
+            shutil.copy(following.path("next.pem"), following.path(f"{copy}.pem"))
+        health = https(worker) + "/health"
+        eventually(lambda: is_trusted(health, following.path("next.pem"), following.path("client")), "the worker has its new files")
+        refused(health, authority.path("ca.pem"))
+        log = authority.folder / "gateway.log"
+        eventually(lambda: "client.key read again, for 1 workers" in log.read_text(), "the gateway reads its own")
+        eventually(answers, "they know each other")
+        assert all(answers() for _ in range(8))
 
 
 def a_new_certificate_is_taken_without_a_restart():
@@ -284,6 +308,6 @@ def files_that_are_not_good_are_said_at_the_start():
 
 if __name__ == "__main__":
     run([a_chat_is_encrypted_all_the_way, administration_asks_for_a_certificate, what_is_wrong_with_a_workers_certificate_is_said,
-         a_worker_may_ask_for_the_gateways_certificate, a_new_certificate_is_taken_without_a_restart,
+         a_worker_may_ask_for_the_gateways_certificate, what_gateway_and_worker_show_each_other_changes_without_a_restart, a_new_certificate_is_taken_without_a_restart,
          a_workers_new_certificate_is_taken_without_a_restart, the_load_generator_speaks_it_too,
          a_sweep_measures_a_target_that_speaks_it, files_that_are_not_good_are_said_at_the_start])

@@ -4,10 +4,11 @@ import http.server
 import json
 import pathlib
 import re
+import subprocess
 import tempfile
 import threading
 
-from deployment import Process, WORKER, eventually, gateway_config, get_json, metrics, request, run
+from deployment import BINARY, Process, WORKER, eventually, gateway_config, get_json, metrics, request, run
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
@@ -39,13 +40,17 @@ class Quiet(http.server.BaseHTTPRequestHandler):
 
 
 class Collector(Quiet):
-    status = 200
+    """Asks for a key if there is one."""
+
+    status, key = 200, None
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         assert self.path == "/v1/traces" and self.headers["Content-Type"] == "application/json"
-        self.server.seen += [(Collector.status, body)]
-        self.reply(Collector.status, {})
+        status = 401 if Collector.key and self.headers["Authorization"] != Collector.key else Collector.status
+        self.server.seen += [(status, body)]
+        self.server.fields = dict(self.headers)
+        self.reply(status, {})
 
 
 class Worker(Quiet):
@@ -193,6 +198,39 @@ def what_waits_at_the_end_is_sent():
         worker.shutdown()
 
 
+def a_collectors_key_is_sent_and_never_told():
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        file, log = pathlib.Path(folder) / "collector.key", pathlib.Path(folder) / "gateway.log"
+        collector, worker = Server(Collector), Server(Worker)
+        for server in (collector, worker):
+            stack.callback(server.shutdown)
+        stack.callback(setattr, Collector, "key", None)
+        Collector.status, Collector.key, Worker.failures = 200, "Bearer first-secret", 0
+        config = ("gateway:\n  model: test-model\n"
+                  f"  otlp: {{endpoint: '{collector.url}/v1/traces', interval: 50 ms, headers: {{X-Scope-OrgID: team a, Authorization: {{file: collector.key}}}}}}\n"
+                  f"  workers: [{{name: w0, url: '{worker.url}'}}]\n")
+        (pathlib.Path(folder) / "none.yaml").write_text(config)
+        done = subprocess.run([BINARY, "gateway", "-f", pathlib.Path(folder) / "none.yaml"], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1 and "collector.key" in done.stderr, done.stderr
+        file.write_text("Bearer first-secret\n")
+        gateway = Process(folder, "gateway", "gateway", config)
+        stack.callback(gateway.stop)
+        eventually(lambda: request(gateway.url + "/health")[0] == 200, "the worker is healthy")
+        assert chat(gateway)[0] == 200
+        eventually(lambda: len(spans_of(collector)) == 3, "three spans")
+        assert (collector.fields["X-Scope-OrgID"], collector.fields["Content-Type"]) == ("team a", "application/json"), collector.fields
+
+        Collector.key = "Bearer next-secret"
+        file.write_text("\n")
+        assert chat(gateway)[0] == 200
+        eventually(lambda: len(spans_of(collector, 401)) == 3, "the old key is refused, as a file that is not good changes nothing")
+        file.write_text("Bearer next-secret\n")
+        assert chat(gateway)[0] == 200
+        eventually(lambda: len(spans_of(collector)) == 6, "the new one is sent")
+        eventually(lambda: "status 401" in log.read_text() and "header fields stay as they were" in log.read_text(), "both are in the log")
+        assert "secret" not in log.read_text() + request(gateway.admin + "/admin/status")[2], log.read_text()
+
+
 if __name__ == "__main__":
     run([a_trace_of_the_client_goes_on, each_attempt_is_a_span, what_the_client_does_not_sample_is_passed_on_unchanged,
-         a_collector_that_is_away_gets_all_later_and_what_does_not_fit_is_counted, what_waits_at_the_end_is_sent])
+         a_collector_that_is_away_gets_all_later_and_what_does_not_fit_is_counted, what_waits_at_the_end_is_sent, a_collectors_key_is_sent_and_never_told])

@@ -20,14 +20,16 @@ class Closed(Exception):
         self.code = code
 
 
-def handshake(url, protocol="kvist-dashboard-1", headers=(), receive_buffer=None):
-    """(socket, status, head, bytes after it) of a request for a WebSocket."""
+def handshake(url, protocol="kvist-dashboard-1", headers=(), receive_buffer=None, tls=None):
+    """(socket, status, head, bytes after it) of a request for a WebSocket. `tls`: the context for a server that speaks it."""
     place = urllib.parse.urlsplit(url)
     sock = socket.socket()
     if receive_buffer:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
     sock.settimeout(DEADLINE_S)
     sock.connect((place.hostname, place.port))
+    if tls:
+        sock = tls.wrap_socket(sock, server_hostname=place.hostname)
     key = base64.b64encode(os.urandom(16)).decode()
     lines = [f"GET {place.path} HTTP/1.1", f"Host: {place.netloc}", "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13",
              f"Sec-WebSocket-Key: {key}", f"Sec-WebSocket-Protocol: {protocol}", *headers]

@@ -216,6 +216,28 @@ TEST_P(FleetFileTest, WhatAnAdministratorDecidedOutlastsTheFile) {
   EXPECT_EQ(change("uncordon", "nobody"), 404);
 }
 
+TEST_P(FleetFileTest, FurtherNamesOfTheModelFollowTheFile) {
+  write({&a_});
+  const RunningGateway gateway(spec({&a_}, 3), true, SettingsFile(file_));
+  const auto name_at_worker = [&] {
+    EXPECT_EQ(gateway.chat(R"({"model":"gpt-4o","messages":[{"role":"user","content":"x"}],"stream":true})").status,
+              200);
+    return a_.posts().back().body.contains(R"("model":"m")") ? "m" : "gpt-4o";
+  };
+  EXPECT_STREQ(name_at_worker(), "gpt-4o") << "what it does not know is the worker's to refuse";
+  {
+    spec::GatewaySpec settings = spec({&a_}, 3);
+    settings.model_aliases = {"gpt-4o"};
+    std::ofstream out(file_);
+    out << "gateway:\n" << spec::to_yaml(settings, 2);
+  }
+  ASSERT_TRUE(await([&] { return std::string(name_at_worker()) == "m"; }));
+  EXPECT_TRUE(await([&] { return gateway.get("/v1/models").body.contains(R"("id":"gpt-4o")"); }));
+  write({&a_});
+  EXPECT_TRUE(await([&] { return std::string(name_at_worker()) == "gpt-4o"; }));
+  EXPECT_TRUE(await([&] { return !gateway.get("/v1/models").body.contains("gpt-4o"); }));
+}
+
 // An idle worker is gone at once, and its namesake in the file takes the name in the same moment.
 TEST_P(FleetFileTest, WhoWaitsForTheNameOfADrainedWorkerIsHeldToo) {
   write({&a_});
@@ -258,6 +280,13 @@ spec::UpstreamSpec worker(const std::string& name, int port) {
   return {.name = name, .url = fmt::format("http://h:{}", port), .kv_events = {}, .kv_replay = {}};
 }
 
+spec::WorkerGroupSpec group_of(const std::string& name, const std::string& dns_name) {
+  spec::WorkerGroupSpec group;
+  group.name = name;
+  group.dns_name = dns_name;
+  return group;
+}
+
 TEST(FleetPlan, HasWhatDiffers) {
   auto limited = worker("limits", 4);
   limited.limits.max_batch_size = 7;
@@ -275,12 +304,31 @@ TEST(FleetPlan, NamesSettingsThatNeedARestart) {
   before.workers = {worker("a", 1)};
   spec::GatewaySpec after = before;
   after.workers = {worker("b", 2)};
+  after.worker_groups = {group_of("pool", "llm.test")};
   EXPECT_THAT(settings_that_differ(before, after), IsEmpty());
   after.mode = spec::RoutingMode::kKv;
   after.http.port = 80;
+  after.max_retries = 7;
   after.drain_timeout = std::chrono::seconds(1);
-  EXPECT_THAT(settings_that_differ(before, after), ElementsAre("drain_timeout", "http", "mode"));
-  EXPECT_THAT(settings_that_differ(after, before), ElementsAre("drain_timeout", "http", "mode"));
+  after.model_aliases = {"gpt-4o"};
+  EXPECT_THAT(settings_that_differ(before, after), ElementsAre("http", "max_retries", "mode"));
+  EXPECT_THAT(settings_that_differ(after, before), ElementsAre("http", "max_retries", "mode"));
+}
+
+TEST(GroupPlan, HasWhatDiffers) {
+  spec::WorkerGroupSpec cluster = group_of("kind", "");
+  cluster.kubernetes = spec::KubernetesSourceSpec{.service = "llm"};
+  spec::WorkerGroupSpec other_cluster = cluster;
+  other_cluster.name = "service";
+  spec::WorkerGroupSpec changed_cluster = other_cluster;
+  changed_cluster.kubernetes->service = "vllm";
+  const GroupPlan plan = plan_of(
+      {group_of("stays", "a"), group_of("goes", "b"), group_of("changes", "c"), group_of("kind", "d"), other_cluster},
+      {group_of("comes", "e"), group_of("changes", "f"), group_of("stays", "a"), cluster, changed_cluster});
+  EXPECT_THAT(plan.add, ElementsAre(group_of("comes", "e"), cluster));
+  EXPECT_THAT(plan.remove, ElementsAre("goes", "kind"));
+  EXPECT_THAT(plan.replace, ElementsAre(group_of("changes", "f"), changed_cluster));
+  EXPECT_TRUE(plan_of(plan.add, {cluster, group_of("comes", "e")}).empty());
 }
 
 TEST(DnsGroup, HasAWorkerForEachEndpoint) {

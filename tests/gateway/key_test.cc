@@ -14,7 +14,7 @@
 #include "kvist/base/random.h"
 #include "kvist/gateway/key_gate.h"
 #include "kvist/gateway/key_metrics.h"
-#include "kvist/gateway/worker_settings.h"
+#include "kvist/gateway/known_worker_settings.h"
 
 namespace kvist::gateway::key_test {
 namespace {
@@ -351,25 +351,29 @@ TEST_F(KeyGateTest, MetricsHaveNamesAndNoKeys) {
 }
 
 TEST_F(KeyGateTest, WorkersHaveKeysOfTheirOwn) {
+  const auto settings_of = [](const spec::ServedModelSpec& model) {
+    KnownWorkerSettings known;
+    return worker_settings(model, known);
+  };
   spec::GatewaySpec gateway;
   gateway.workers.resize(2);
   gateway.workers[0].url = "http://a:1";
   gateway.workers[1].url = "http://b:1";
   ::unsetenv("KVIST_WORKER_API_KEY");
-  EXPECT_TRUE(worker_settings(gateway)->empty());
+  EXPECT_TRUE(settings_of(gateway)->empty());
   write("of-b  \r\nmore");
   gateway.workers[1].api_key_file = path_;
-  ASSERT_EQ(worker_settings(gateway)->size(), 1U);
-  EXPECT_EQ(worker_settings(gateway)->at("http://b:1").bearer_key, "of-b");
+  ASSERT_EQ(settings_of(gateway)->size(), 1U);
+  EXPECT_EQ(settings_of(gateway)->at("http://b:1").bearer_key, "of-b");
   ::setenv("KVIST_WORKER_API_KEY", "shared", 1);
-  EXPECT_EQ(worker_settings(gateway)->at("http://a:1").bearer_key, "shared");
-  EXPECT_EQ(worker_settings(gateway)->at("http://b:1").bearer_key, "of-b");
+  EXPECT_EQ(settings_of(gateway)->at("http://a:1").bearer_key, "shared");
+  EXPECT_EQ(settings_of(gateway)->at("http://b:1").bearer_key, "of-b");
   ::setenv("KVIST_WORKER_API_KEY", "a\r\nb", 1);
-  EXPECT_FALSE(worker_settings(gateway));
+  EXPECT_FALSE(settings_of(gateway));
   ::unsetenv("KVIST_WORKER_API_KEY");
   for (const char* text : {"", "\n", "with space", "tab\t"}) {
     write(text);
-    const auto read = worker_settings(gateway);
+    const auto read = settings_of(gateway);
     ASSERT_FALSE(read) << text;
     EXPECT_THAT(read.error().message, HasSubstr(path_));
   }

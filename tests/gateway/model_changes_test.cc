@@ -67,7 +67,7 @@ class FollowedModels {
     spec.threads = 1;
     spec.models = models;
     std::ofstream(file_) << "gateway:\n" << spec::to_yaml(spec, 2);
-    run([](ServedModels&, FollowedFile& file) { file.read_again(); });
+    run([&](ServedModels&, FollowedFile& file) { file.take(read_settings_file(file_)); });
   }
   bool await_loaded() {
     return await([&] { return !run([](ServedModels&, const FollowedFile& file) { return file.is_loading(); }); });
@@ -154,13 +154,13 @@ TEST_F(ModelChangesTest, WhatIsLoadedWhenTheGatewayEndsIsNotServed) {
   EXPECT_THAT(models.names(), testing::ElementsAre("x"));
 }
 
-// The file is read and the gateway told to end within one turn of the loop, so that nothing can be loaded in between.
+// The file is taken and the gateway told to end within one turn of the loop, so that nothing can be loaded in between.
 TEST_F(ModelChangesTest, WhatWasBeingLoadedWhenTheGatewayEndsIsNotServed) {
   const std::string file = path("file");
   FollowedModels models(of({x_}), file);
   std::ofstream(file) << "gateway:\n" << spec::to_yaml(of({x_, y_}), 2);
-  models.run([](ServedModels&, FollowedFile& followed) {
-    followed.read_again();
+  models.run([&](ServedModels&, FollowedFile& followed) {
+    followed.take(read_settings_file(file));
     EXPECT_TRUE(followed.is_loading());
     followed.stop();
   });

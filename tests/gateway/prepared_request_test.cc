@@ -2,23 +2,28 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace kvist::gateway::prepared_request_test {
 namespace {
 
 class PrepareTest : public ::testing::Test {
  protected:
-  PrepareTest() { reader_.set_aliases({"alias"}); }
+  PrepareTest() {
+    fleet_.aliases = std::make_shared<const std::vector<std::string>>(std::vector<std::string>{"alias"});
+  }
 
   [[nodiscard]] PreparedRequest prepared(std::string_view fields) const {
     const std::string body = R"({"messages":[{"role":"user","content":"Hello"}],)" + std::string(fields) + "}";
-    auto result = prepare(reader_, Api::kChat, body);
+    auto result = prepare(reader_, Api::kChat, body, fleet_);
     EXPECT_TRUE(result) << body << ": " << result.error().message;
     return result ? *std::move(result) : PreparedRequest{};
   }
 
   PromptReader reader_{"m", 4};
+  FleetReadings fleet_;
 };
 
 // The rest is openai::with_usage_requested and with_model. It is all done here, so that a large body is copied beside

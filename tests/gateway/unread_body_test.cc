@@ -21,9 +21,9 @@ using ::testing::HasSubstr;
 constexpr std::string_view kUnreadable = R"("messages":5)";
 
 UnreadBody settled(net::HttpRequest& request) {
-  PromptReader reader("m", 16);
-  reader.set_aliases({"gpt-4o"});
+  const PromptReader reader("m", 16);
   FleetReadings readings;
+  readings.aliases = std::make_shared<const std::vector<std::string>>(std::vector<std::string>{"gpt-4o"});
   readings.adapters = std::make_shared<const std::vector<std::string>>(std::vector<std::string>{"gpt-4o", "m", "sql"});
   auto known = settle_unread(request, reader, readings, false);
   EXPECT_TRUE(known);

@@ -70,6 +70,37 @@ TEST_F(WorkerSettingsReaderTest, FilesThatChangeAreReadAgain) {
   EXPECT_FALSE(read(source));
 }
 
+TEST_F(WorkerSettingsReaderTest, WhatRestsAfterAChangeIsTold) {
+  const WorkerSettingsSource source{.key_file = key_file_};
+  const auto look = [&](bool ask = false) {
+    std::optional<std::vector<KnownWorkerSettings::Change>> changes;
+    thread_.run([&] { reader_->look({source}, ask, [&](const auto& found) { changes = found; }); });
+    EXPECT_TRUE(thread_.wait([&] { return changes.has_value(); }));
+    return *changes;
+  };
+  write_key("one");
+  ASSERT_TRUE(read(source));
+  EXPECT_TRUE(look().empty());
+  write_key("next");
+  EXPECT_TRUE(look().empty()) << "it may still be being written";
+  ASSERT_EQ(look().size(), 1U);
+  EXPECT_TRUE(look().empty());
+  write_key("another-one");
+  EXPECT_TRUE(look().empty());
+  EXPECT_EQ(read(source)->bearer_key, "another-one") << "of a worker that comes";
+  const auto changes = look();
+  ASSERT_EQ(changes.size(), 1U) << "those that are there are told all the same";
+  EXPECT_EQ(changes[0].source, source);
+  EXPECT_EQ(changes[0].settings->bearer_key, "another-one");
+  ASSERT_EQ(look(/*ask=*/true).size(), 1U);
+  std::remove(key_file_.c_str());
+  EXPECT_TRUE(look().empty());
+  const auto gone = look();
+  ASSERT_EQ(gone.size(), 1U);
+  ASSERT_FALSE(gone[0].settings);
+  EXPECT_TRUE(gone[0].settings.error().message.contains(key_file_)) << gone[0].settings.error().message;
+}
+
 TEST_F(WorkerSettingsReaderTest, WithoutFilesNothingIsWaitedFor) {
   bool done = false;
   thread_.run([&] {

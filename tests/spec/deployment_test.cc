@@ -1,5 +1,6 @@
 #include "kvist/spec/deployment.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -441,6 +442,21 @@ otlp: {endpoint: "http://c:4318/v1/traces", service_name: s, sample_ratio: 0.5, 
   EXPECT_THAT(message(read_gateway(parsed("log: {format: xml}\n"))), HasSubstr("text or json"));
   EXPECT_THAT(message(read_gateway(parsed("otlp: {service_name: s}\n"))), HasSubstr("/v1/traces"));
   EXPECT_THAT(message(read_gateway(parsed("otlp: {endpoint: 'ftp://c/'}\n"))), HasSubstr("/v1/traces"));
+  for (const char* bad : {"Content-Type: text", "'X Y': a", "A: ''", "A: ' a'", "A: \"a\\tb\"", "A: {}",
+                          "A: {file: f, b: c}", "A: a, a: b", "A: [secret]"}) {
+    const auto refused =
+        read_gateway(parsed(fmt::format("otlp: {{endpoint: 'http://c/v1/traces', headers: {{{}}}}}\n", bad).c_str()));
+    EXPECT_THAT(message(refused), AllOf(HasSubstr("headers"), Not(HasSubstr("secret")))) << bad;
+  }
+  const auto keyed =
+      read_gateway(parsed("otlp: {endpoint: 'https://c/v1/traces', tls: {ca: ca.pem}, headers: {X-Scope: a b, "
+                          "Authorization: {file: collector.key}}}\n"),
+                   "/srv");
+  ASSERT_TRUE(keyed) << keyed.error().message;
+  EXPECT_EQ(keyed->otlp.tls.ca, "/srv/ca.pem");
+  EXPECT_EQ(keyed->otlp.headers, (std::vector<OtlpHeader>{{.name = "X-Scope", .value = "a b"},
+                                                          {.name = "Authorization", .file = "/srv/collector.key"}}));
+  EXPECT_EQ(read_gateway(parsed(to_yaml(*keyed).c_str())).value(), *keyed);
   EXPECT_EQ(parse_log_level("warning").value(), LogThreshold::kWarning);
   EXPECT_FALSE(parse_log_format("JSON"));
 }

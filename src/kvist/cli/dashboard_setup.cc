@@ -30,6 +30,7 @@ std::optional<double> time_scale_of(const std::vector<spec::WorkerSpec>& workers
 
 Result<void> read_dashboard(const DashboardArguments& arguments, dashboard::DashboardOptions& options) {
   KVIST_TRY(options.facts.slo, slo_lines(arguments.slo));
+  KVIST_TRY(options.tls, load_listener(arguments.listen));
   if (arguments.baseline.empty()) return {};
   auto baseline = dashboard::load_baseline(arguments.baseline, options.facts.time_scale);
   if (!baseline) return std::unexpected(std::move(baseline).error().in("--baseline"));

@@ -16,7 +16,7 @@ namespace kvist::cli {
 [[nodiscard]] Result<std::vector<dashboard::SloLine>> slo_lines(const std::string& text);
 /// The scale that all workers have; nothing if they differ, or there are none.
 [[nodiscard]] std::optional<double> time_scale_of(const std::vector<spec::WorkerSpec>& workers);
-/// Reads baseline and limits into the options, whose facts have the time scale.
+/// Reads baseline, limits and the listener's certificate into the options, whose facts have the time scale.
 [[nodiscard]] Result<void> read_dashboard(const DashboardArguments& arguments, dashboard::DashboardOptions& options);
 
 }  // namespace kvist::cli

@@ -146,6 +146,9 @@ Result<loadgen::ServiceOptions> service_options(const LoadgenArguments& argument
   options.http = {arguments.host, arguments.port.value_or(0)};
   // The dashboard has the listener, if there is one.
   options.listens = !has_dashboard(arguments);
+  if (options.listens) {
+    KVIST_TRY(options.tls, load_listener(arguments.dashboard.listen));
+  }
   if (has_dashboard(arguments)) options.feed = std::make_shared<workload::LoadFeed>();
   options.workload = order.workload;
   options.input = order.input;

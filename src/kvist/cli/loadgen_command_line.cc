@@ -36,6 +36,7 @@ void LoadgenCommandLine::add_to(CLI::App& app, Action& action) {
       "--baseline", arguments_.dashboard.baseline,
       "line of reference on the dashboard: results of a sweep, a report.json, a file of data/reference");
   command->add_option("--slo", arguments_.dashboard.slo, "lines of limits on the dashboard, such as ttft_p95=600ms");
+  add_listen_options(*command, arguments_.dashboard.listen);
   command->add_flag("--no-dashboard", arguments_.dashboard.off, "metrics and control API alone");
   command->add_option("--calibration", arguments_.calibration,
                       "file of kvist loadgen calibrate that the load is held against; none");

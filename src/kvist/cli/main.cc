@@ -162,7 +162,10 @@ class CommandLine {
     command->add_option("--baseline", a.baseline,
                         "line of reference: results of a sweep, a report.json, a file of data/reference");
     command->add_option("--slo", a.slo, "lines of limits, such as ttft_p95=600ms,tpot_p95=60ms,error=1%");
-    if (can_be_off) command->add_flag("--no-dashboard", a.off, "without the dashboard");
+    add_listen_options(*command, a.listen);
+    if (!can_be_off) return;
+    command->add_flag("--no-dashboard", a.off, "without the dashboard")
+        ->excludes(command->get_option("--listen-certificate"));
   }
 
   void add_dashboard() {

@@ -40,4 +40,15 @@ Result<std::shared_ptr<net::TlsClient>> load_tls(const TlsArguments& tls, std::s
                                .verify = !tls.insecure});
 }
 
+void add_listen_options(CLI::App& command, ListenArguments& listen) {
+  auto* certificate = command.add_option("--listen-certificate", listen.certificate,
+                                         "PEM file of this command's own certificate: it listens with TLS");
+  certificate->needs(command.add_option("--listen-key", listen.key, "PEM file of its key")->needs(certificate));
+}
+
+Result<std::shared_ptr<net::TlsServer>> load_listener(const ListenArguments& listen) {
+  if (listen.certificate.empty()) return nullptr;
+  return net::TlsServer::load({.certificate = listen.certificate, .key = listen.key});
+}
+
 }  // namespace kvist::cli

@@ -1,4 +1,4 @@
-// How a command speaks to an https server.
+// How a command speaks to an https server, and how it is one.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,8 @@ class App;
 
 namespace kvist::net {
 class TlsClient;
-}
+class TlsServer;
+}  // namespace kvist::net
 
 namespace kvist::cli {
 
@@ -34,5 +35,17 @@ void add_tls_options(CLI::App& command, TlsArguments& tls, const std::string& se
 
 /// Reads the files. Null for an http URL.
 [[nodiscard]] Result<std::shared_ptr<net::TlsClient>> load_tls(const TlsArguments& tls, std::string_view url);
+
+/// How a command's own listener speaks to browsers and programs.
+struct ListenArguments {
+  std::string certificate = {};  ///< PEM file; empty: plain HTTP
+  std::string key = {};          ///< PEM file
+};
+
+/// Adds --listen-certificate and --listen-key, which need each other.
+void add_listen_options(CLI::App& command, ListenArguments& listen);
+
+/// Reads the files. Null if there are none.
+[[nodiscard]] Result<std::shared_ptr<net::TlsServer>> load_listener(const ListenArguments& listen);
 
 }  // namespace kvist::cli

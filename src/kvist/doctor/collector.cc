@@ -17,9 +17,9 @@
 #include "kvist/base/yaml.h"
 #include "kvist/doctor/cluster_facts.h"
 #include "kvist/gateway/dns_groups.h"
+#include "kvist/gateway/known_worker_settings.h"
 #include "kvist/gateway/prompt_reader.h"
 #include "kvist/gateway/service_field.h"
-#include "kvist/gateway/worker_settings.h"
 #include "kvist/net/dns_lookup.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_client.h"
@@ -286,7 +286,8 @@ void collect(Snapshot& snapshot, spec::ServedModelSpec model, const std::string&
     snapshot.workers.back().replay = event_port(upstream.kv_replay, options.timeout);
   }
   std::map<std::string, net::ServerSettings> servers;
-  if (auto settings = gateway::worker_settings(model)) {
+  gateway::KnownWorkerSettings known;
+  if (auto settings = gateway::worker_settings(model, known)) {
     servers = *std::move(settings);
   } else {
     snapshot.files.emplace_back(where + ".workers", settings.error().message);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kvist/gateway/fleet_changes.h"
+#include "kvist/gateway/reloaded_file.h"
 #include "kvist/net/dns_lookup.h"
 #include "kvist/net/event_loop.h"
 
@@ -28,6 +29,10 @@ class DnsGroups {
   DnsGroups(net::EventLoop& loop, const std::vector<spec::WorkerGroupSpec>& groups, FleetChanges& changes);
 
   void start();
+  /// The groups of a changed file, as far as they name a DNS source. The workers of one that is gone are drained. A
+  /// changed one is asked for at once; its workers stay what they are until the answer says which of them it has too.
+  /// Requires: start() was called, and stop() was not.
+  void carry_out(const GroupPlan& plan);
   /// Asks no more and ignores answers. The destructor waits for a name server as long as is_asking().
   void stop();
   [[nodiscard]] bool is_asking() const { return open_ > 0; }
@@ -40,12 +45,15 @@ class DnsGroups {
     std::string problem = {};                      // as last logged
     net::Timer timer;
   };
-  void ask(Group& group);
-  void on_answer(Group& group, const Result<net::DnsAnswer>& answer);
+  using Groups = std::vector<std::shared_ptr<Group>>;
+  [[nodiscard]] Groups::iterator find(const std::string& name);
+  void ask(const std::shared_ptr<Group>& group);
+  void on_answer(const std::shared_ptr<Group>& asked, const Result<net::DnsAnswer>& answer);
 
+  net::EventLoop* loop_;
   FleetChanges* changes_;
-  std::vector<std::unique_ptr<Group>> groups_;
-  std::unique_ptr<net::DnsLookups> lookups_;  // null if there is no group
+  Groups groups_;                             // questions have weak pointers: a group may be gone before its answer
+  std::unique_ptr<net::DnsLookups> lookups_;  // null until there is a group
   std::size_t open_ = 0;                      // number of questions without an answer
   bool stopped_ = false;
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -23,25 +24,16 @@ Result<void> ExposureFiles::open_ring(const std::string& file, std::unique_ptr<K
   KVIST_TRY(std::shared_ptr<KeyRing> ring, KeyRing::open(file, net::now()));
   telemetry::log_info("keys", fmt::format("{}: {} keys", file, ring->table()->size()));
   gate = std::make_unique<KeyGate>(ring);
-  files_->add({file}, std::move(before), [this, ring] { read_again(ring); });
+  files_->add({file}, std::move(before), [ring]() -> std::function<void()> {
+    return [ring, read = ring->reload(net::now())] {
+      if (read) {
+        telemetry::log_info("keys", fmt::format("{} was read again: {} keys", ring->file(), ring->table()->size()));
+      } else {
+        telemetry::log_error("keys", fmt::format("the keys stay as they were: {}", read.error().message));
+      }
+    };
+  });
   return {};
-}
-
-// On a thread of its own: a file of a million keys would stop all streams for a second.
-void ExposureFiles::read_again(const std::shared_ptr<KeyRing>& ring) {
-  if (!key_reader_) key_reader_ = std::make_unique<ReadingPool>(*loop_, ReadingPool::Options{.threads = 1});
-  const bool submitted = key_reader_->submit(
-      [ring]() -> std::function<void()> {
-        return [ring, read = ring->reload(net::now())] {
-          if (read) {
-            telemetry::log_info("keys", fmt::format("{} was read again: {} keys", ring->file(), ring->table()->size()));
-          } else {
-            telemetry::log_error("keys", fmt::format("the keys stay as they were: {}", read.error().message));
-          }
-        };
-      },
-      0);
-  if (!submitted) telemetry::log_error("keys", "the keys stay as they were: they are still being read");
 }
 
 Result<void> ExposureFiles::open_tls(const spec::ServerTlsSpec& spec, std::shared_ptr<net::TlsServer>& tls) {
@@ -50,14 +42,14 @@ Result<void> ExposureFiles::open_tls(const spec::ServerTlsSpec& spec, std::share
   net::FileStamps before = net::WatchedFiles::stamps_of(files);
   KVIST_TRY(tls, exposure::load_tls(spec));
   if (!tls) return {};
-  files_->add(std::move(files), std::move(before), [tls] {
-    const Result<void> read = tls->reload();
-    const std::string& file = tls->options().certificate;
-    if (read) {
-      telemetry::log_info("tls", fmt::format("{} was read again", file));
-    } else {
-      telemetry::log_error("tls", fmt::format("the certificate stays as it was: {}", read.error().message));
-    }
+  files_->add(std::move(files), std::move(before), [tls]() -> std::function<void()> {
+    return [tls, read = tls->reload()] {
+      if (read) {
+        telemetry::log_info("tls", fmt::format("{} was read again", tls->options().certificate));
+      } else {
+        telemetry::log_error("tls", fmt::format("the certificate stays as it was: {}", read.error().message));
+      }
+    };
   });
   return {};
 }

@@ -1,10 +1,15 @@
 #include "kvist/gateway/fleet_changes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "kvist/gateway/log_component.h"
 #include "kvist/gateway/worker_settings.h"
@@ -15,6 +20,7 @@ namespace {
 
 constexpr auto kPollPeriod = std::chrono::milliseconds(50);
 constexpr auto kPause = std::chrono::seconds(1);
+constexpr auto kLookAtFilesPeriod = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -32,8 +38,65 @@ std::string_view to_string(WorkerSource source) {
   return "file";
 }
 
-FleetChanges::FleetChanges(net::EventLoop& loop, ModelParts& parts)
-    : parts_(&parts), reader_(loop), sources_(parts.places.size(), WorkerSource::kFile), timer_(loop) {}
+FleetChanges::FleetChanges(net::EventLoop& loop, ModelParts& parts, KnownWorkerSettings known)
+    : parts_(&parts),
+      reader_(loop, std::move(known)),
+      sources_(parts.places.size(), WorkerSource::kFile),
+      timer_(loop),
+      files_timer_(loop) {}
+
+void FleetChanges::watch_files() {
+  files_timer_.arm(net::now() + kLookAtFilesPeriod, [this] { look_at_files(); });
+}
+
+void FleetChanges::look_at_files() {
+  std::vector<WorkerSettingsSource> in_use = sources_in_use();
+  if (in_use.empty()) return watch_files();
+  reader_.look(std::move(in_use), std::exchange(asks_for_files_, false),
+               [this](const std::vector<KnownWorkerSettings::Change>& changes) {
+                 on_files_changed(changes);
+                 watch_files();
+               });
+}
+
+std::vector<WorkerSettingsSource> FleetChanges::sources_in_use() const {
+  const auto in_order = [](const WorkerSettingsSource& a, const WorkerSettingsSource& b) {
+    const auto of = [](const WorkerSettingsSource& source) {
+      return std::tie(source.key_file, source.uses_tls, source.tls.ca, source.tls.server_name, source.tls.certificate,
+                      source.tls.key);
+    };
+    return of(a) < of(b);
+  };
+  std::set<WorkerSettingsSource, decltype(in_order)> sources(in_order);
+  for (std::uint32_t i = 0; i < parts_->fleet.size(); ++i) {
+    if (parts_->fleet.is_vacant(WorkerId(i))) continue;
+    WorkerSettingsSource source = settings_source(parts_->spec, parts_->upstreams[i]);
+    if (source.has_files()) sources.insert(std::move(source));
+  }
+  return {sources.begin(), sources.end()};
+}
+
+void FleetChanges::on_files_changed(const std::vector<KnownWorkerSettings::Change>& changes) {
+  for (const KnownWorkerSettings::Change& change : changes) {
+    if (!change.settings) {
+      telemetry::log_error(log_component::kFleet, fmt::format("the key and the certificate for workers stay as they "
+                                                              "were: {}",
+                                                              change.settings.error().message));
+      continue;
+    }
+    std::set<std::string> urls;
+    for (std::uint32_t i = 0; i < parts_->fleet.size(); ++i) {
+      const spec::UpstreamSpec& worker = parts_->upstreams[i];
+      if (!parts_->fleet.is_vacant(WorkerId(i)) && settings_source(parts_->spec, worker) == change.source)
+        urls.insert(worker.url);
+    }
+    telemetry::log_info(log_component::kFleet, fmt::format("{} read again, for {} workers",
+                                                           fmt::join(files_of(change.source), ", "), urls.size()));
+    parts_->on_each_proxy([urls, settings = *change.settings](Proxy& each) {
+      for (const std::string& url : urls) each.set_server(url, settings);
+    });
+  }
+}
 
 void FleetChanges::add(const spec::UpstreamSpec& worker, Done done) {
   reader_.read(settings_source(parts_->spec, worker),

@@ -29,8 +29,14 @@ enum class WorkerSource : std::uint8_t { kFile, kAdministration, kDns, kKubernet
 /// lists it again (dispatch::WorkerHolds). Threads: the loop's.
 class FleetChanges {
  public:
-  /// Requires: both outlive this object.
-  FleetChanges(net::EventLoop& loop, ModelParts& parts);
+  /// `known`: what the files of the workers that are there say. Requires: both outlive this object.
+  FleetChanges(net::EventLoop& loop, ModelParts& parts, KnownWorkerSettings known = {});
+
+  /// Looks every second from here on whether files of keys and certificates of workers have changed. Then new
+  /// connections to these workers have what they say now; a file that is not good changes nothing.
+  void watch_files();
+  /// All these files are read again at the next look, except those that change just then: they are read later.
+  void ask_for_files() { asks_for_files_ = true; }
 
   using Done = std::function<void(const Result<void>&)>;
   /// An administrator adds the worker. Calls `done` now, or when the worker's files were read. Errors: those of
@@ -87,6 +93,10 @@ class FleetChanges {
   [[nodiscard]] Result<void> take_back(std::string_view name);
   /// Reads the worker's files, then tries again to add it.
   void read_files(Waiting& waiting, const WorkerSettingsSource& source);
+  void look_at_files();
+  void on_files_changed(const std::vector<KnownWorkerSettings::Change>& changes);
+  /// The sources of all workers in place, each once.
+  [[nodiscard]] std::vector<WorkerSettingsSource> sources_in_use() const;
   /// Remembers why the worker cannot be added, and logs the reason if it is new.
   static void note(Waiting& waiting, const std::string& problem);
   void poll();
@@ -101,6 +111,8 @@ class FleetChanges {
   std::vector<Waiting> waiting_;
   net::Timer timer_;
   bool armed_ = false;
+  net::Timer files_timer_;
+  bool asks_for_files_ = false;
   bool leaves_ = false;  // drain_all() was called
 };
 

@@ -48,6 +48,12 @@ Result<void> check(spec::GatewaySpec& gateway) {
   return {};
 }
 
+Result<spec::GatewaySpec> read_settings_file(const std::string& file) {
+  KVIST_TRY(spec::GatewaySpec read, spec::load_gateway(file));
+  if (auto good = check(read); !good) return std::unexpected(std::move(good).error().in(file));
+  return read;
+}
+
 FollowedFile::FollowedFile(net::EventLoop& loop, ServedModels& models, std::string file, spec::GatewaySpec now)
     : loop_(&loop), models_(&models), file_(std::move(file)), in_file_(std::move(now)) {
   models_->on_gone([this] {
@@ -60,18 +66,15 @@ FollowedFile::~FollowedFile() {
   models_->on_gone([] {});
 }
 
-void FollowedFile::read_again() {
+void FollowedFile::take(const Result<spec::GatewaySpec>& read) {
   if (stopped_) return;
-  if (loading_ > 0) {
-    again_ = true;
-    return;
-  }
-  Result<spec::GatewaySpec> read = spec::load_gateway(file_);
-  if (read)
-    if (auto good = check(*read); !good) read = std::unexpected(std::move(good).error().in(file_));
   if (!read)
     return telemetry::log_error(log_component::kFile,
                                 fmt::format("the fleet stays as it was: {}", read.error().message));
+  if (loading_ > 0) {
+    next_ = *read;
+    return;
+  }
   const std::vector<std::string> others = settings_that_differ(in_file_, *read);
   if (!others.empty())
     telemetry::log_warning(log_component::kFile, fmt::format("{}: of what has changed, these need a restart: {}", file_,
@@ -80,6 +83,8 @@ void FollowedFile::read_again() {
 }
 
 void FollowedFile::carry_out(const spec::GatewaySpec& next) {
+  in_file_.drain_timeout = next.drain_timeout;
+  models_->set_drain_timeout(next.drain_timeout);
   if (in_file_.models.empty() && next.models.empty()) return carry_out(in_file_, next);
   if (in_file_.models.empty() != next.models.empty()) return;  // a list of models and none: that needs a restart
   remove_models(next);
@@ -98,11 +103,24 @@ void FollowedFile::carry_out(spec::ServedModelSpec& before, const spec::ServedMo
   ServedModel* const model = models_->find(before.model);
   if (model == nullptr) return;
   const FleetPlan plan = plan_of(before.workers, next.workers);
+  const GroupPlan groups = plan_of(before.worker_groups, next.worker_groups);
   telemetry::log_info(log_component::kFile,
                       fmt::format("{} was read again: of {}, {} workers to add, {} to drain, {} to replace", file_,
                                   before.model, plan.add.size(), plan.drain.size(), plan.replace.size()));
+  if (!groups.empty())
+    telemetry::log_info(log_component::kFile,
+                        fmt::format("of {}, {} groups of workers to add, {} to remove, {} to replace", before.model,
+                                    groups.add.size(), groups.remove.size(), groups.replace.size()));
   before.workers = next.workers;
+  before.worker_groups = next.worker_groups;
+  if (std::exchange(before.model_aliases, next.model_aliases) != next.model_aliases) {
+    telemetry::log_info(log_component::kFile, fmt::format("{} has these further names now: {}", before.model,
+                                                          fmt::join(next.model_aliases, ", ")));
+    models_->set_aliases(*model, next.model_aliases);
+  }
   model->changes.carry_out(plan, WorkerSource::kFile);
+  model->groups.carry_out(groups);
+  model->services.carry_out(groups);
 }
 
 void FollowedFile::remove_models(const spec::GatewaySpec& next) {
@@ -151,7 +169,8 @@ void FollowedFile::on_loaded(const spec::ServedModelSpec& asked, Result<LoadedMo
     telemetry::log_error(log_component::kFile,
                          fmt::format("{} is not served: {}", asked.model, loaded.error().message));
   }
-  if (--loading_ == 0 && std::exchange(again_, false)) read_again();
+  if (--loading_ > 0 || !next_) return;
+  take(*std::exchange(next_, std::nullopt));
 }
 
 }  // namespace kvist::gateway

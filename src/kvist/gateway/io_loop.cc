@@ -11,7 +11,9 @@ namespace kvist::gateway {
 struct IoLoop::Parts {
   struct OpenModel {
     OpenModel(net::EventLoop& loop, net::HttpClient& client, const Model& model)
-        : channel(loop, model.routing), proxy(loop, model.proxy, client, channel, *model.reader, model.workers) {}
+        : channel(loop, model.routing), proxy(loop, model.proxy, client, channel, *model.reader, model.workers) {
+      proxy.set_readings(model.readings);
+    }
 
     RemoteChannel channel;
     Proxy proxy;

@@ -48,6 +48,7 @@ class IoLoop {
     const PromptReader* reader = nullptr;
     Proxy::Options proxy;
     std::vector<spec::UpstreamSpec> workers;  ///< by WorkerId; the client has their settings
+    FleetReadings readings;
   };
 
   /// Creates the loop and listens. Requires: the other arguments outlive it.

@@ -95,6 +95,17 @@ class KubernetesGroups::Group {
     client_.reset();
   }
 
+  [[nodiscard]] const std::string& name() const { return spec_.name; }
+
+  /// The workers as carried out last. Nothing changes afterwards.
+  [[nodiscard]] std::vector<spec::UpstreamSpec> give_up() {
+    stop();
+    return std::exchange(workers_, {});
+  }
+  /// Those of the group in whose place this one is; what the cluster says changes them. Requires: start() was not
+  /// called.
+  void take_over(std::vector<spec::UpstreamSpec> workers) { workers_ = std::move(workers); }
+
   [[nodiscard]] DiscoveryReport report() const {
     DiscoveryReport report{.group = spec_.name,
                            .service = spec_.kubernetes->service,
@@ -221,22 +232,50 @@ class KubernetesGroups::Group {
   std::unique_ptr<kubernetes::InformerDriver> follow_slices_;
   std::unique_ptr<kubernetes::InformerDriver> follow_pods_;
   std::vector<spec::UpstreamSpec> workers_;  // as carried out last
-  std::uint64_t seen_ = 0;                   // changes of the copies, that the workers are of
+  std::optional<std::uint64_t> seen_ = {};   // changes of the copies, that the workers are of; nothing: of no copy
   std::string problem_;                      // why nothing can be asked; empty: it can
   DiscoveryState logged_state_ = DiscoveryState::kStarting;
   std::string logged_problem_;
 };
 
 KubernetesGroups::KubernetesGroups(net::EventLoop& loop, const std::vector<spec::WorkerGroupSpec>& groups,
-                                   const std::string& model, FleetChanges& changes) {
+                                   const std::string& model, FleetChanges& changes)
+    : loop_(&loop), model_(model), changes_(&changes) {
   for (const spec::WorkerGroupSpec& group : groups)
-    if (group.kubernetes) groups_.push_back(std::make_unique<Group>(loop, group, model, changes));
+    if (group.kubernetes) groups_.push_back(make(group));
 }
 
 KubernetesGroups::~KubernetesGroups() = default;
 
 void KubernetesGroups::start() {
   for (const auto& group : groups_) group->start();
+}
+
+std::unique_ptr<KubernetesGroups::Group> KubernetesGroups::make(const spec::WorkerGroupSpec& group) {
+  return std::make_unique<Group>(*loop_, group, model_, *changes_);
+}
+
+KubernetesGroups::Groups::iterator KubernetesGroups::find(const std::string& name) {
+  return std::ranges::find(groups_, name, [](const auto& group) { return group->name(); });
+}
+
+void KubernetesGroups::carry_out(const GroupPlan& plan) {
+  for (const std::string& name : plan.remove) {
+    const auto group = find(name);
+    if (group == groups_.end()) continue;
+    changes_->carry_out(plan_of((*group)->give_up(), {}), WorkerSource::kKubernetes);
+    groups_.erase(group);
+  }
+  for (const spec::WorkerGroupSpec& spec : plan.replace) {
+    const auto group = find(spec.name);
+    if (group == groups_.end()) continue;
+    std::vector<spec::UpstreamSpec> workers = (*group)->give_up();
+    *group = make(spec);
+    (*group)->take_over(std::move(workers));
+    (*group)->start();
+  }
+  for (const spec::WorkerGroupSpec& spec : plan.add)
+    if (spec.kubernetes) groups_.emplace_back(make(spec))->start();
 }
 
 void KubernetesGroups::stop() {

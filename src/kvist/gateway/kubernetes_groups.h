@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kvist/gateway/fleet_changes.h"
+#include "kvist/gateway/reloaded_file.h"
 #include "kvist/kubernetes/list_watch.h"
 #include "kvist/kubernetes/worker_mapping.h"
 #include "kvist/net/event_loop.h"
@@ -60,13 +61,24 @@ class KubernetesGroups {
   KubernetesGroups& operator=(const KubernetesGroups&) = delete;
 
   void start();
+  /// The groups of a changed file, as far as they name a Kubernetes source. The workers of one that is gone are
+  /// drained. A changed one is followed anew; its workers stay what they are until the cluster has said which of them
+  /// it has too. Requires: start() was called, and stop() was not.
+  void carry_out(const GroupPlan& plan);
   /// Stops following; nothing changes afterwards.
   void stop();
   [[nodiscard]] std::vector<DiscoveryReport> reports() const;
 
  private:
   class Group;
-  std::vector<std::unique_ptr<Group>> groups_;
+  using Groups = std::vector<std::unique_ptr<Group>>;
+  [[nodiscard]] Groups::iterator find(const std::string& name);
+  [[nodiscard]] std::unique_ptr<Group> make(const spec::WorkerGroupSpec& group);
+
+  net::EventLoop* loop_;
+  const std::string model_;
+  FleetChanges* changes_;
+  Groups groups_;
 };
 
 }  // namespace kvist::gateway

@@ -16,7 +16,7 @@
 
 namespace kvist::gateway {
 
-/// One client's question to all workers.
+/// A question to all workers, and who waits for the answer.
 struct ModelList::Round {
   /// A served model, as it was when the question was put.
   struct Asked {
@@ -26,12 +26,29 @@ struct ModelList::Round {
     std::vector<std::vector<std::string>> adapters;  // likewise; by WorkerId, as the next
     std::vector<Result<net::HttpResponse>> answers;
   };
-  std::shared_ptr<net::HttpExchange> exchange;
-  std::optional<std::string> model;  // the only one asked about
-  KeyLease lease;
-  std::vector<std::unique_ptr<net::HttpCall>> calls;
-  std::deque<Asked> asked;  // calls refer to its elements
+  struct Waiting {
+    std::shared_ptr<net::HttpExchange> exchange;
+    std::optional<std::string> model;  // the only one asked about
+    KeyLease lease;
+  };
+  std::string key;
+  TimePoint began;
+  std::shared_ptr<const ModelNames> names;  // of the models asked about
+  std::vector<Waiting> waiting = {};
+  std::vector<std::unique_ptr<net::HttpCall>> calls = {};
+  std::deque<Asked> asked = {};  // calls refer to its elements
   std::size_t open = 0;
+};
+
+/// The answer of a round.
+struct ModelList::Finished {
+  std::string key;
+  TimePoint began;
+  std::shared_ptr<const ModelNames> names;
+  net::HttpResponse list;
+  std::vector<openai::ModelCard> cards;  // of the list, if its status is 200
+
+  [[nodiscard]] net::HttpResponse answer(const std::optional<std::string>& model) const;
 };
 
 namespace {
@@ -113,20 +130,6 @@ std::optional<net::HttpResponse> first_answer(const std::vector<Result<net::Http
   return found == answers.end() ? std::nullopt : std::optional(**found);
 }
 
-// The entry of one model, from a whole list.
-net::HttpResponse only(const std::string& model, net::HttpResponse list) {
-  const auto cards = openai::parse_model_list(list.body);
-  if (cards) {
-    const auto found = std::ranges::find(*cards, model, &openai::ModelCard::id);
-    if (found != cards->end()) {
-      list.body = found->json;
-      return list;
-    }
-  }
-  return error_answer({ErrorCode::kNotFound,
-                       fmt::format("model: {} does not exist; GET /v1/models lists those that do", in_quotes(model))});
-}
-
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -157,27 +160,70 @@ std::optional<std::string> model_of_path(std::string_view path) {
   return model;
 }
 
-void ModelList::answer(const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange,
-                       KeyLease lease) {
-  if (rounds_.size() >= kMaxRounds)
-    return exchange->respond(error_answer({ErrorCode::kUnavailable, "too many lists of models are being made"}));
-  const auto round = std::make_shared<Round>();
-  round->exchange = exchange;
-  round->model = model_of_path(request.path());
-  round->lease = std::move(lease);
+net::HttpResponse ModelList::Finished::answer(const std::optional<std::string>& model) const {
+  if (!model || list.status != kOk) return list;
+  const auto found = std::ranges::find(cards, *model, &openai::ModelCard::id);
+  if (found == cards.end())
+    return error_answer(
+        {ErrorCode::kNotFound,
+         fmt::format("model: {} does not exist; GET /v1/models lists those that do", in_quotes(*model))});
+  return {.status = list.status, .headers = list.headers, .body = found->json};
+}
+
+// Where workers get clients' credentials, in whatever fields these are, a list is for those with the same fields.
+std::string ModelList::key_of(const net::HttpRequest& question) const {
+  std::string key = question.target;
+  if (!shared_->spec.pass_client_keys) return key;
+  for (const auto& [name, value] : question.headers.fields()) key += fmt::format("\n{}: {}", name, value);
+  return key;
+}
+
+net::HttpRequest ModelList::question_of(const net::HttpRequest& request) const {
   const Credentials credentials = shared_->spec.pass_client_keys ? Credentials::kPass : Credentials::kKeep;
   net::HttpRequest question{.method = "GET",
-                            .target = round->model ? "/v1/models" : request.target,
+                            .target = model_of_path(request.path()) ? "/v1/models" : request.target,
                             .headers = headers_for_worker(request.headers, "", credentials),
                             .body = {}};
   question.headers.remove(kRequestIdHeader);
+  return question;
+}
+
+bool ModelList::holds(TimePoint began, const std::shared_ptr<const ModelNames>& names) const {
+  return net::now() - began < kHolds && names == models_->names();
+}
+
+void ModelList::answer(const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange,
+                       KeyLease lease) {
+  std::optional<std::string> model = model_of_path(request.path());
+  const net::HttpRequest question = question_of(request);
+  std::string key = key_of(question);
+  if (last_ && last_->key == key && holds(last_->began, last_->names)) return exchange->respond(last_->answer(model));
+  const auto same = std::ranges::find_if(
+      rounds_, [&](const auto& round) { return round->key == key && holds(round->began, round->names); });
+  if (same == rounds_.end() ? rounds_.size() >= kMaxRounds : waiting_ >= kMaxWaiting)
+    return exchange->respond(error_answer({ErrorCode::kUnavailable, "too many lists of models are being made"}));
+  const std::shared_ptr<Round> round = same == rounds_.end() ? begin(question, std::move(key)) : *same;
+  ++waiting_;
+  round->waiting.push_back({.exchange = exchange, .model = std::move(model), .lease = std::move(lease)});
+  if (round->open == 0) return finish(round);
+  exchange->on_client_gone([this, weak = std::weak_ptr<Round>(round), left = exchange.get()] {
+    if (const auto still = weak.lock()) leave(still, left);
+  });
+}
+
+std::shared_ptr<ModelList::Round> ModelList::begin(const net::HttpRequest& question, std::string key) {
+  const auto round =
+      std::make_shared<Round>(Round{.key = std::move(key), .began = net::now(), .names = models_->names()});
   for (ServedModel* const model : models_->all())
     if (!model->leaves) ask(*model, question, round);
-  if (round->open == 0) return finish(round);
   rounds_.insert(round);
-  exchange->on_client_gone([this, weak = std::weak_ptr<Round>(round)] {
-    if (const auto left = weak.lock()) rounds_.erase(left);
-  });
+  return round;
+}
+
+void ModelList::leave(const std::shared_ptr<Round>& round, const net::HttpExchange* exchange) {
+  waiting_ -=
+      std::erase_if(round->waiting, [exchange](const Round::Waiting& each) { return each.exchange.get() == exchange; });
+  if (round->waiting.empty()) rounds_.erase(round);
 }
 
 void ModelList::ask(ServedModel& model, const net::HttpRequest& question, const std::shared_ptr<Round>& round) {
@@ -202,15 +248,24 @@ void ModelList::ask(ServedModel& model, const net::HttpRequest& question, const 
 }
 
 void ModelList::finish(const std::shared_ptr<Round>& round) {
+  rounds_.erase(round);
+  last_ = std::make_shared<const Finished>(merge(*round));
+  // Whoever is answered may ask again at once.
+  const std::vector<Round::Waiting> waiting = std::exchange(round->waiting, {});
+  waiting_ -= waiting.size();
+  for (const Round::Waiting& each : waiting) each.exchange->respond(last_->answer(each.model));
+}
+
+ModelList::Finished ModelList::merge(Round& round) const {
   Cards cards;
   std::optional<net::HttpResponse> answer;
-  const bool single = round->asked.size() == 1;
+  const bool single = round.asked.size() == 1;
   const auto is_anothers = [&](const Round::Asked& asked, const std::string& id) {
-    return std::ranges::any_of(round->asked, [&](const Round::Asked& other) {
+    return std::ranges::any_of(round.asked, [&](const Round::Asked& other) {
       return &other != &asked && (other.name == id || std::ranges::find(other.aliases, id) != other.aliases.end());
     });
   };
-  for (Round::Asked& asked : round->asked) {
+  for (Round::Asked& asked : round.asked) {
     auto list = merged(asked.answers, asked.adapters);
     if (!answer && list) answer = first_answer(asked.answers, false);
     if (!list && single) answer = first_answer(asked.answers, true);
@@ -225,12 +280,12 @@ void ModelList::finish(const std::shared_ptr<Round>& round) {
     answer->headers.remove(kRequestIdHeader);
   }
   net::HttpResponse list = answer ? *std::move(answer) : json_answer("");
-  if (list.status == kOk) {
-    list.body = openai::model_list(cards.all());
-    if (round->model) list = only(*round->model, std::move(list));
-  }
-  round->exchange->respond(std::move(list));
-  rounds_.erase(round);
+  if (list.status == kOk) list.body = openai::model_list(cards.all());
+  return {.key = std::move(round.key),
+          .began = round.began,
+          .names = std::move(round.names),
+          .list = std::move(list),
+          .cards = std::move(cards.all())};
 }
 
 }  // namespace kvist::gateway

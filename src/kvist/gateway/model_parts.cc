@@ -101,7 +101,7 @@ ModelParts::ModelParts(SharedParts& gateway, ModelId id, spec::ServedModelSpec m
       tokenizers(places.size()),
       monitors(places.size()),
       events(*gateway.home->loop, router, places.size(), gateway.spec.threads > 1) {
-  reader.set_aliases(spec.model_aliases);
+  proxy.set_readings(readings());
   routing->loop = gateway.home->loop;
   routing->channel = &channel;
   for (std::uint32_t i = 0; i < spec.workers.size(); ++i) watch(WorkerId(i));
@@ -211,7 +211,7 @@ Proxy::Options ModelParts::proxy_options(std::uint64_t seed) const {
 IoLoop::Model ModelParts::for_loop() const {
   Proxy::Options options = proxy_options(random_seed());
   options.reading_threads = 1;
-  return {.routing = routing, .reader = &reader, .proxy = options, .workers = upstreams};
+  return {.routing = routing, .reader = &reader, .proxy = options, .workers = upstreams, .readings = readings()};
 }
 
 void ModelParts::on_each_proxy(const std::function<void(Proxy&)>& work) {
@@ -280,22 +280,33 @@ bool ModelParts::events_exact(WorkerId worker) const {
          tokenizers[worker.value()]->match() != TokenizerMatch::kDifferent;
 }
 
-void ModelParts::update_readings() {
+FleetReadings ModelParts::readings() const {
   FleetReadings readings;
-  for (std::uint32_t i = 0; i < fleet.size(); ++i) {
-    if (!tokenizers[i]) continue;
-    const TokenizerCheck& check = *tokenizers[i];
-    if (const std::optional<text::PromptReading> reading = check.reading()) {
-      readings.present.set(reading->number());
-      fleet.set_reading(WorkerId(i), reading->number());
-    }
+  for (const auto& check : tokenizers) {
+    if (!check) continue;
+    if (const std::optional<text::PromptReading> reading = check->reading()) readings.present.set(reading->number());
     // The smallest context of all workers, so that a prompt which is truncated to the context is read correctly at
     // least for the workers that have it.
-    const std::uint32_t told = check.max_model_len();
+    const std::uint32_t told = check->max_model_len();
     if (told > 0 && (readings.max_model_len == 0 || told < readings.max_model_len)) readings.max_model_len = told;
   }
   readings.adapters = adapters;
-  on_each_proxy([readings](Proxy& each) { each.set_readings(readings); });
+  if (!spec.model_aliases.empty())
+    readings.aliases = std::make_shared<const std::vector<std::string>>(spec.model_aliases);
+  return readings;
+}
+
+void ModelParts::update_readings() {
+  for (std::uint32_t i = 0; i < fleet.size(); ++i) {
+    if (!tokenizers[i]) continue;
+    if (const auto reading = tokenizers[i]->reading()) fleet.set_reading(WorkerId(i), reading->number());
+  }
+  on_each_proxy([now = readings()](Proxy& each) { each.set_readings(now); });
+}
+
+void ModelParts::set_aliases(std::vector<std::string> names) {
+  spec.model_aliases = std::move(names);
+  update_readings();
 }
 
 }  // namespace kvist::gateway

@@ -65,9 +65,13 @@ struct ModelParts {
   /// The worker's event stream became whole, or stopped being so. The latter may mean that the worker is gone or has
   /// restarted.
   void on_events_changed(WorkerId worker);
+  /// How the workers read prompts, as far as that is known.
+  [[nodiscard]] FleetReadings readings() const;
   /// Passes on to the proxies and the fleet how the workers read prompts. To be called when that was found out for a
   /// worker.
   void update_readings();
+  /// From here on requests may ask for the model under these further names, and no others.
+  void set_aliases(std::vector<std::string> names);
   /// Whether the place has a worker that has not been told to leave.
   [[nodiscard]] bool is_watched(WorkerId worker) const { return monitors[worker.value()] != nullptr; }
   /// There is reason to doubt the worker's health. Does nothing if the worker is not watched any more.

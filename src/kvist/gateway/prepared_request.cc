@@ -16,7 +16,7 @@ Result<PreparedRequest> prepare(const PromptReader& reader, Api api, std::string
     KVIST_TRY(prepared.body, openai::with_usage_requested(body));
     prepared.usage_wanted = *prepared.body == body;
   }
-  if (reader.is_alias(options.model)) {
+  if (fleet.is_alias(options.model)) {
     KVIST_TRY(prepared.body, openai::with_model(prepared.body ? *prepared.body : body, reader.model()));
   }
   return prepared;

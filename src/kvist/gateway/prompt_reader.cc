@@ -63,25 +63,25 @@ routing::BlockKeys shared(std::vector<kv::BlockHash> blocks) {
 }  // namespace
 
 Result<void> PromptReader::check_model(const std::string& model, const FleetReadings& fleet) const {
-  if (model.empty() || model == model_ || is_alias(model) || fleet.has_adapter(model)) return {};
+  if (model.empty() || model == model_ || fleet.is_alias(model) || fleet.has_adapter(model)) return {};
   return fail(ErrorCode::kNotFound,
               fmt::format("model: \"{}\" does not exist; this gateway serves \"{}\"", model, model_));
 }
 
 // Requires: check_model() found the model.
-std::string_view PromptReader::adapter_of(const openai::GenerationOptions& options) const {
-  const bool is_own = options.model.empty() || options.model == model_ || is_alias(options.model);
+std::string_view PromptReader::adapter_of(const openai::GenerationOptions& options, const FleetReadings& fleet) const {
+  const bool is_own = options.model.empty() || options.model == model_ || fleet.is_alias(options.model);
   return is_own ? std::string_view() : std::string_view(options.model);
 }
 
-kv::BlockHash PromptReader::root_of(const openai::GenerationOptions& options) const {
-  const std::string_view adapter = adapter_of(options);
+kv::BlockHash PromptReader::root_of(const openai::GenerationOptions& options, const FleetReadings& fleet) const {
+  const std::string_view adapter = adapter_of(options, fleet);
   if (adapter.empty() && options.cache_salt.empty()) return plain_root_;
   return kv::root_hash({.model = model_, .lora = adapter, .cache_salt = options.cache_salt});
 }
 
 ReadRequest PromptReader::finished(openai::GenerationOptions options, std::vector<routing::PromptKeys> keys,
-                                   std::size_t prompts) const {
+                                   std::size_t prompts, const FleetReadings& fleet) const {
   ReadRequest read{.options = std::move(options), .profile = {}, .prompts = prompts};
   read.profile.prompt_tokens = keys.front().prompt_tokens;
   read.profile.blocks = std::move(keys.front().blocks);
@@ -89,7 +89,7 @@ ReadRequest PromptReader::finished(openai::GenerationOptions options, std::vecto
   read.profile.otherwise = std::move(keys);
   read.profile.reads_cache = !read.options.computes_whole_prompt;
   read.profile.admission.priority = read.options.priority;
-  read.profile.adapter = adapter_of(read.options);
+  read.profile.adapter = adapter_of(read.options, fleet);
   read.profile.session = routing::session_key(read.options.session);
   return read;
 }
@@ -99,7 +99,7 @@ std::vector<routing::PromptKeys> PromptReader::keys_of(std::vector<TokenId>& pro
                                                        const FleetReadings& fleet) const {
   text::truncate(prompt, openai::truncation_of(options.prompt, fleet.max_model_len));
   return {{.prompt_tokens = static_cast<std::uint32_t>(prompt.size()),
-           .blocks = shared(kv::hash_blocks(root_of(options), prompt, block_size_))}};
+           .blocks = shared(kv::hash_blocks(root_of(options, fleet), prompt, block_size_))}};
 }
 
 PromptBlocks PromptReader::blocks_of(tokenizer::RenderedPrompt prompt, const PromptEncoding& how,
@@ -121,7 +121,7 @@ std::vector<routing::PromptKeys> PromptReader::keys_of(Api api, tokenizer::Rende
   std::vector<routing::PromptKeys> keys;
   for (const auto& [reading, how] : encodings) {
     const bool last = keys.size() + 1 == encodings.size();
-    PromptBlocks read = blocks_of(last ? std::move(prompt) : prompt, how, root_of(options));
+    PromptBlocks read = blocks_of(last ? std::move(prompt) : prompt, how, root_of(options, fleet));
     keys.push_back({.reading = reading, .prompt_tokens = read.tokens, .blocks = shared(std::move(read.blocks))});
   }
   return keys;
@@ -188,13 +188,13 @@ Result<ReadRequest> PromptReader::read(Api api, std::string_view body, const Fle
     KVIST_TRY(openai::ChatRequest request, openai::parse_chat_request(body, openai::ReadFor::kRouting));
     KVIST_TRY_VOID(check_model(request.options.model, fleet));
     KVIST_TRY(std::vector<routing::PromptKeys> keys, keys_of(request, fleet));
-    return finished(std::move(request.options), std::move(keys), 1);
+    return finished(std::move(request.options), std::move(keys), 1, fleet);
   }
   KVIST_TRY(openai::CompletionRequest request, openai::parse_completion_request(body, openai::ReadFor::kRouting));
   KVIST_TRY_VOID(check_model(request.options.model, fleet));
   // All prompts of a request go to one worker, which the first prompt decides.
   std::vector<routing::PromptKeys> keys = keys_of(std::move(request.prompts.front()), request.options, fleet);
-  return finished(std::move(request.options), std::move(keys), request.prompts.size());
+  return finished(std::move(request.options), std::move(keys), request.prompts.size(), fleet);
 }
 
 }  // namespace kvist::gateway

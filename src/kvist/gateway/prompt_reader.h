@@ -28,8 +28,9 @@ namespace kvist::gateway {
 /// The endpoint of a request.
 enum class Api : std::uint8_t { kChat, kCompletions };
 
-/// How the workers of a fleet tokenize prompts: the readings that occur, and what else a prompt's tokens depend on. It
-/// is a value, so that a prompt that is read on another thread is read with the state at its arrival.
+/// How the workers of a fleet tokenize prompts: the readings that occur, and what else a prompt's tokens and the name
+/// of its model depend on. It is a value, so that a prompt that is read on another thread is read with the state at its
+/// arrival.
 struct FleetReadings {
   /// By PromptReading::number(). If none is set, no worker has answered yet, and all are assumed to read as Hugging
   /// Face's library does.
@@ -37,7 +38,11 @@ struct FleetReadings {
   std::uint32_t max_model_len = 0;  ///< context length of the workers in tokens; 0: unknown
   /// The adapters (LoRA) of the model that any worker has, sorted; null: none.
   std::shared_ptr<const std::vector<std::string>> adapters = nullptr;
+  std::shared_ptr<const std::vector<std::string>> aliases = nullptr;  ///< further names of the model; null: none
 
+  [[nodiscard]] bool is_alias(std::string_view name) const {
+    return aliases != nullptr && std::ranges::find(*aliases, name) != aliases->end();
+  }
   [[nodiscard]] bool has_adapter(std::string_view name) const {
     return adapters != nullptr && std::ranges::binary_search(*adapters, name);
   }
@@ -72,17 +77,10 @@ class PromptReader {
         text_(std::move(text)),
         cache_(cache_bytes) {}
 
-  /// Sets further names of the model. Requires: it is called before the first read().
-  void set_aliases(std::vector<std::string> names) { aliases_ = std::move(names); }
-  [[nodiscard]] bool has_aliases() const { return !aliases_.empty(); }
-  [[nodiscard]] bool is_alias(std::string_view name) const {
-    return std::ranges::find(aliases_, name) != aliases_.end();
-  }
-
   /// The adapter that the name of a model stands for, if any worker has it; empty: it stands for the model itself, or
   /// for nothing.
   [[nodiscard]] std::string_view adapter_named(std::string_view model, const FleetReadings& fleet) const {
-    return model != model_ && !is_alias(model) && fleet.has_adapter(model) ? model : std::string_view();
+    return model != model_ && !fleet.is_alias(model) && fleet.has_adapter(model) ? model : std::string_view();
   }
 
   /// A request for an adapter that a worker has gets block hashes of its own, as in the workers' events.
@@ -117,14 +115,13 @@ class PromptReader {
                                                          const FleetReadings& fleet) const;
   [[nodiscard]] PromptBlocks blocks_of(tokenizer::RenderedPrompt prompt, const text::PromptEncoding& how,
                                        kv::BlockHash root) const;
-  [[nodiscard]] std::string_view adapter_of(const openai::GenerationOptions& options) const;
-  [[nodiscard]] kv::BlockHash root_of(const openai::GenerationOptions& options) const;
+  [[nodiscard]] std::string_view adapter_of(const openai::GenerationOptions& options, const FleetReadings& fleet) const;
+  [[nodiscard]] kv::BlockHash root_of(const openai::GenerationOptions& options, const FleetReadings& fleet) const;
   [[nodiscard]] ReadRequest finished(openai::GenerationOptions options, std::vector<routing::PromptKeys> keys,
-                                     std::size_t prompts) const;
+                                     std::size_t prompts, const FleetReadings& fleet) const;
   [[nodiscard]] Result<void> check_model(const std::string& model, const FleetReadings& fleet) const;
 
   std::string model_;
-  std::vector<std::string> aliases_;
   kv::BlockHash plain_root_;  // of prompts without an adapter and a cache salt
   std::uint32_t block_size_;
   std::shared_ptr<const text::ModelText> text_;  // null: bytes

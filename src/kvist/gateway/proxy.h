@@ -69,6 +69,10 @@ class Proxy {
 
   /// A worker has taken this place, in which no request is. Comes before the first decision for it.
   void set_worker(WorkerId place, const spec::UpstreamSpec& worker, const net::ServerSettings& settings);
+  /// The workers at this URL get this key and certificate from here on, over new connections.
+  void set_server(const std::string& url, const net::ServerSettings& settings) {
+    parts_.client->set_server(url, settings);
+  }
   /// No worker has this URL any more.
   void forget_server(const std::string& url) { parts_.client->set_server(url, {}); }
   /// `lease` is of the client's key. `carrier` takes the request to its worker; null: this proxy does.

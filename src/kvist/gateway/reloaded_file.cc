@@ -19,7 +19,10 @@ Workers::const_iterator find(const Workers& workers, const std::string& name) {
 /// The text of each key of a mapping, as the settings' own writer has it.
 std::map<std::string, std::string> sections_of(spec::GatewaySpec gateway) {
   gateway.workers.clear();
+  gateway.worker_groups.clear();
   gateway.models.clear();
+  gateway.model_aliases.clear();
+  gateway.drain_timeout = spec::GatewaySpec().drain_timeout;
   const std::string yaml = spec::to_yaml(gateway);
   std::map<std::string, std::string> sections;
   std::string key;
@@ -69,6 +72,23 @@ FleetPlan plan_of(const Workers& before, const Workers& after) {
     spec::UpstreamSpec with_old_limits = worker;
     with_old_limits.limits = old->limits;
     (with_old_limits == *old ? plan.limits : plan.replace).push_back(worker);
+  }
+  return plan;
+}
+
+GroupPlan plan_of(const std::vector<spec::WorkerGroupSpec>& before, const std::vector<spec::WorkerGroupSpec>& after) {
+  const auto named = [](const std::vector<spec::WorkerGroupSpec>& groups, const std::string& name) {
+    return std::ranges::find(groups, name, &spec::WorkerGroupSpec::name);
+  };
+  GroupPlan plan;
+  for (const spec::WorkerGroupSpec& old : before)
+    if (named(after, old.name) == after.end()) plan.remove.push_back(old.name);
+  for (const spec::WorkerGroupSpec& group : after) {
+    const auto old = named(before, group.name);
+    if (old != before.end() && *old == group) continue;
+    const bool of_another_kind = old != before.end() && old->kubernetes.has_value() != group.kubernetes.has_value();
+    if (of_another_kind) plan.remove.push_back(group.name);
+    (old == before.end() || of_another_kind ? plan.add : plan.replace).push_back(group);
   }
   return plan;
 }

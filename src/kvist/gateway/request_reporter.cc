@@ -15,8 +15,9 @@ Result<std::unique_ptr<RequestReporter>> RequestReporter::open(const spec::Gatew
   if (!gateway.access_log.file.empty()) {
     KVIST_TRY(reporter->access_log_, AccessLog::open(gateway.access_log, gateway.log.format));
   }
-  if (!gateway.otlp.endpoint.empty())
-    reporter->spans_ = std::make_unique<SpanExporter>(gateway.otlp, telemetry::SpanId{reporter->draw()}.hex());
+  if (!gateway.otlp.endpoint.empty()) {
+    KVIST_TRY(reporter->spans_, SpanExporter::open(gateway.otlp, telemetry::SpanId{reporter->draw()}.hex()));
+  }
   return reporter;
 }
 

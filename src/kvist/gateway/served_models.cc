@@ -72,6 +72,7 @@ Result<void> ServedModels::start() {
     for (const auto& monitor : model->parts.monitors)
       if (monitor) monitor->start();
     model->watch.start();
+    model->changes.watch_files();
     model->groups.start();
     model->services.start();
   }
@@ -94,6 +95,7 @@ void ServedModels::add(LoadedModel loaded) {
     telemetry::log_error(log_component::kModels, connected.error().message);
   for (const spec::UpstreamSpec& worker : workers) model.changes.add_when_possible(worker, WorkerSource::kFile);
   model.watch.start();
+  model.changes.watch_files();
   model.groups.start();
   model.services.start();
   publish_names();
@@ -114,6 +116,11 @@ Result<void> ServedModels::remove(std::string_view name, Duration timeout) {
   model->changes.drain_all(timeout);
   look_whether_left();
   return {};
+}
+
+void ServedModels::set_aliases(ServedModel& model, std::vector<std::string> names) {
+  model.parts.set_aliases(std::move(names));
+  publish_names();
 }
 
 void ServedModels::publish_names() {

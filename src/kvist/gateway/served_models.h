@@ -28,6 +28,7 @@ struct LoadedModel {
   spec::ServedModelSpec spec;
   std::shared_ptr<const text::ModelText> text = {};  ///< null: the byte tokenizer
   std::unique_ptr<RecordWriter> recorder = {};       ///< null: nothing is recorded
+  KnownWorkerSettings worker_files = {};             ///< of those workers whose files were read
 };
 /// Reads the model's files, which takes its time, because a tokenizer may be large. Threads: any.
 [[nodiscard]] Result<LoadedModel> load_model(spec::ServedModelSpec spec);
@@ -37,7 +38,7 @@ struct ServedModel {
   ServedModel(net::EventLoop& loop, SharedParts& shared, ModelId id, LoadedModel loaded)
       : parts(shared, id, std::move(loaded.spec), std::move(loaded.text), std::move(loaded.recorder)),
         watch(loop, parts),
-        changes(loop, parts),
+        changes(loop, parts, std::move(loaded.worker_files)),
         groups(loop, parts.spec.worker_groups, changes),
         services(loop, parts.spec.worker_groups, parts.spec.model, changes),
         exchange(shared.peers ? std::make_unique<PeerExchange>(loop, *shared.peers, parts) : nullptr) {}
@@ -75,6 +76,11 @@ class ServedModels {
   /// kNotFound.
   [[nodiscard]] Result<void> remove(std::string_view name, Duration timeout);
 
+  /// Clients may ask for the model under these further names from here on. Requires: no other model has them.
+  void set_aliases(ServedModel& model, std::vector<std::string> names);
+  /// How long drained workers, and all requests at the end, have time from here on.
+  void set_drain_timeout(Duration timeout) { shared_->spec.drain_timeout = timeout; }
+
   /// Whether a model that leaves has to be gone before this one is added. It has to if it has the same name, because
   /// metrics and administration tell models apart by their names, or if it writes the same record.
   [[nodiscard]] bool has_to_wait(const spec::ServedModelSpec& model) const;
@@ -88,6 +94,8 @@ class ServedModels {
   /// The model that has a worker of this name, or had one of which an administrator has decided something; null if none
   /// has.
   [[nodiscard]] ServedModel* find_worker(std::string_view name) const;
+  /// All names under which clients may ask for a model; another object whenever there are others.
+  [[nodiscard]] const std::shared_ptr<const ModelNames>& names() const { return names_; }
   /// The only model; null if there are several.
   [[nodiscard]] ServedModel* only() const;
   /// The error for a name that no model has.

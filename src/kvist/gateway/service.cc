@@ -21,6 +21,7 @@
 #include "kvist/gateway/fleet_admin.h"
 #include "kvist/gateway/followed_file.h"
 #include "kvist/gateway/gateway_metrics.h"
+#include "kvist/gateway/known_worker_settings.h"
 #include "kvist/gateway/listener_metrics.h"
 #include "kvist/gateway/mode_from_environment.h"
 #include "kvist/gateway/model_list.h"
@@ -31,7 +32,6 @@
 #include "kvist/gateway/shared_decisions.h"
 #include "kvist/gateway/shared_parts.h"
 #include "kvist/gateway/stranger_check.h"
-#include "kvist/gateway/worker_settings.h"
 #include "kvist/net/admin_listener.h"
 #include "kvist/net/descriptor_limit.h"
 #include "kvist/net/path_table.h"
@@ -97,7 +97,7 @@ class GatewayService final : public Service {
         model_list_(shared_, models_),
         drain_timer_(loop),
         files_(loop),
-        exposure_(loop, shared_, files_) {
+        exposure_(shared_, files_) {
     shared_.decisions = &decisions_;
     for (LoadedModel& model : models) models_.make(std::move(model));
   }
@@ -121,7 +121,9 @@ class GatewayService final : public Service {
   /// Follows the file that has these settings now. Requires: start() was not called yet.
   void follow(SettingsFile file, const spec::GatewaySpec& now) {
     followed_ = std::make_unique<FollowedFile>(*loop_, models_, file.path, now);
-    files_.add({file.path}, std::move(file.before), [this] { followed_->read_again(); });
+    files_.add({file.path}, std::move(file.before), [this, path = file.path]() -> std::function<void()> {
+      return [this, read = read_settings_file(path)] { followed_->take(read); };
+    });
   }
 
   [[nodiscard]] std::uint16_t port() const override {
@@ -154,7 +156,10 @@ class GatewayService final : public Service {
     more_metrics_.push_back(std::move(write));
   }
 
-  void reload() override { files_.ask(); }
+  void reload() override {
+    files_.ask();
+    for (ServedModel* const model : models_.all()) model->changes.ask_for_files();
+  }
 
   void shut_down(std::function<void()> done) override {
     const Duration timeout = shared_.spec.drain_timeout;
@@ -443,10 +448,12 @@ Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::Gat
   std::vector<LoadedModel> models;
   std::map<std::string, net::ServerSettings> servers;
   for (spec::ServedModelSpec& model : spec::served_models(spec)) {
-    KVIST_TRY(auto settings, worker_settings(model));
+    KnownWorkerSettings worker_files;
+    KVIST_TRY(auto settings, worker_settings(model, worker_files));
     servers.merge(settings);
     KVIST_TRY(model.mode, mode_from_environment(process_environment, model.mode));
     KVIST_TRY(LoadedModel loaded, load_model(std::move(model)));
+    loaded.worker_files = std::move(worker_files);
     models.push_back(std::move(loaded));
   }
   KVIST_TRY(auto reporting, RequestReporter::open(spec, random_seed()));

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "kvist/net/bearer_key.h"
 #include "kvist/net/time_of_day.h"
+#include "kvist/net/tls.h"
+#include "kvist/net/watched_files.h"
 #include "kvist/telemetry/log.h"
 
 namespace kvist::gateway {
@@ -20,16 +23,53 @@ bool may_be_sent_again(int status) {
   return status == 429 || status == 502 || status == 503 || status == 504;
 }
 
+std::vector<std::string> files_of(const std::vector<spec::OtlpHeader>& headers) {
+  std::vector<std::string> files;
+  for (const spec::OtlpHeader& header : headers)
+    if (!header.file.empty()) files.push_back(header.file);
+  return files;
+}
+
+Result<net::Headers> read_headers(const std::vector<spec::OtlpHeader>& specs) {
+  net::Headers headers;
+  headers.set("Content-Type", "application/json");
+  for (const spec::OtlpHeader& header : specs) {
+    std::string value = header.value;
+    if (!header.file.empty()) {
+      KVIST_TRY(value, net::read_header_value(header.file));
+    }
+    headers.add(header.name, std::move(value));
+  }
+  return headers;
+}
+
 }  // namespace
 
-SpanExporter::SpanExporter(const spec::OtlpSpec& spec, std::string instance)
+Result<std::unique_ptr<SpanExporter>> SpanExporter::open(const spec::OtlpSpec& spec, std::string instance) {
+  KVIST_TRY(net::Headers headers, read_headers(spec.headers));
+  net::ServerSettings server;
+  if (spec.tls != spec::ClientTlsSpec{}) {
+    KVIST_TRY(server.tls, net::TlsClient::load({.ca = spec.tls.ca,
+                                                .server_name = spec.tls.server_name,
+                                                .certificate = spec.tls.certificate,
+                                                .key = spec.tls.key}));
+  }
+  return std::unique_ptr<SpanExporter>(
+      new SpanExporter(spec, std::move(instance), std::move(headers), std::move(server)));
+}
+
+SpanExporter::SpanExporter(const spec::OtlpSpec& spec, std::string instance, net::Headers headers,
+                           net::ServerSettings server)
     : spec_(spec),
       base_url_(base_of(spec.endpoint)),
       target_(spec.endpoint.substr(base_url_.size())),
       source_{.service_name = spec.service_name, .instance = std::move(instance)},
+      header_files_(files_of(spec.headers)),
+      headers_(std::move(headers)),
       client_(std::make_unique<net::HttpClient>(loop_, net::HttpClientOptions{.connect_timeout = spec.timeout})),
       timer_(std::make_unique<net::Timer>(loop_)),
       farewell_(std::make_unique<net::Timer>(loop_)) {
+  if (server.tls) client_->set_server(base_url_, std::move(server));
   thread_ = std::thread([this] { run(); });
 }
 
@@ -85,10 +125,25 @@ void SpanExporter::send() {
     return next(spec_.interval);
   }
   source_.clock_unix_s = net::unix_seconds() - to_seconds(net::now().time_since_epoch());
-  net::HttpRequest request{.method = "POST", .target = target_, .headers = {}, .body = otlp_json(source_, batch_)};
-  request.headers.set("Content-Type", "application/json");
+  refresh_headers();
+  net::HttpRequest request{
+      .method = "POST", .target = target_, .headers = headers_, .body = otlp_json(source_, batch_)};
   call_ = client_->fetch(base_url_, std::move(request), spec_.timeout,
                          [this](const Result<net::HttpResponse>& answer) { on_answer(answer); });
+}
+
+// The stamps are taken before the files are read, so that a change while they are read is noticed the next time.
+void SpanExporter::refresh_headers() {
+  if (header_files_.empty()) return;
+  net::FileStamps stamps = net::WatchedFiles::stamps_of(header_files_);
+  if (stamps == stamps_) return;
+  stamps_ = std::move(stamps);
+  Result<net::Headers> read = read_headers(spec_.headers);
+  if (read) {
+    headers_ = *std::move(read);
+  } else {
+    telemetry::log_error("otlp", fmt::format("header fields stay as they were: {}", read.error().message));
+  }
 }
 
 void SpanExporter::on_answer(const Result<net::HttpResponse>& answer) {

@@ -16,6 +16,7 @@
 #include "kvist/gateway/request_report.h"
 #include "kvist/gateway/warning_gate.h"
 #include "kvist/net/event_loop.h"
+#include "kvist/net/file_changes.h"
 #include "kvist/net/http_client.h"
 #include "kvist/spec/observation_spec.h"
 
@@ -35,7 +36,8 @@ class SpanExporter {
     std::size_t waiting = 0;
   };
 
-  explicit SpanExporter(const spec::OtlpSpec& spec, std::string instance);
+  /// Errors: files of header fields or of TLS that cannot be read.
+  [[nodiscard]] static Result<std::unique_ptr<SpanExporter>> open(const spec::OtlpSpec& spec, std::string instance);
   /// The destructor tries for a moment to send what waits.
   ~SpanExporter();
   SpanExporter(const SpanExporter&) = delete;
@@ -45,6 +47,8 @@ class SpanExporter {
   [[nodiscard]] Counters counters() const;
 
  private:
+  SpanExporter(const spec::OtlpSpec& spec, std::string instance, net::Headers headers, net::ServerSettings server);
+
   static constexpr std::size_t kMostInBatch = 512;
   static constexpr Duration kLongestPause = std::chrono::seconds(30);
   static constexpr Duration kFarewell = std::chrono::seconds(2);
@@ -53,14 +57,19 @@ class SpanExporter {
   // On its own loop.
   void next(Duration in);
   void send();
+  /// Files of header fields that have changed are read again. One that is not good changes nothing.
+  void refresh_headers();
   void on_answer(const Result<net::HttpResponse>& answer);
 
   const spec::OtlpSpec spec_;
   const std::string base_url_;
   const std::string target_;
   SpanSource source_;
+  const std::vector<std::string> header_files_;
 
   net::EventLoop loop_;
+  net::FileStamps stamps_;                   // of the files, from before they were read
+  net::Headers headers_;                     // of each batch
   std::unique_ptr<net::HttpClient> client_;  // lives on the loop, as all up to `ending_`
   std::unique_ptr<net::Timer> timer_;
   std::unique_ptr<net::Timer> farewell_;

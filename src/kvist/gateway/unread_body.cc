@@ -33,10 +33,10 @@ Result<UnreadBody> settle_unread(net::HttpRequest& request, const PromptReader& 
   if (has_key && is_wide(request.body) && may_be_json(request.headers))
     return fail(ErrorCode::kInvalidArgument, "body: expected JSON in UTF-8, got UTF-16 or UTF-32");
   UnreadBody known;
-  if (reader.has_aliases() || readings.adapters != nullptr) {
+  if (readings.aliases != nullptr || readings.adapters != nullptr) {
     const std::string model = openai::model_of(request.body).value_or("");
     known.adapter = reader.adapter_named(model, readings);
-    if (reader.is_alias(model)) {
+    if (readings.is_alias(model)) {
       // If the body is not an object behind its model, it stays as it is, for the worker to refuse.
       if (auto renamed = openai::with_model(request.body, reader.model())) request.body = *std::move(renamed);
     }

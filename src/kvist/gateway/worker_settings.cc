@@ -40,13 +40,4 @@ Result<net::ServerSettings> read_settings(const WorkerSettingsSource& source) {
   return settings;
 }
 
-Result<std::map<std::string, net::ServerSettings>> worker_settings(const spec::ServedModelSpec& model) {
-  std::map<std::string, net::ServerSettings> settings;
-  for (const spec::UpstreamSpec& worker : model.workers) {
-    KVIST_TRY(net::ServerSettings own, read_settings(settings_source(model, worker)));
-    if (!own.bearer_key.empty() || own.tls) settings.emplace(worker.url, std::move(own));
-  }
-  return settings;
-}
-
 }  // namespace kvist::gateway

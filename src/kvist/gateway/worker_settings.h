@@ -1,7 +1,6 @@
 // What the gateway's clients have to know of each worker, besides its address.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -10,10 +9,6 @@
 #include "kvist/spec/deployment.h"
 
 namespace kvist::gateway {
-
-/// By URL: what the certificate of an https worker has to be, and the key that is sent to each worker (of its own file,
-/// the fleet's, or KVIST_WORKER_API_KEY). Reads the files. Errors name the file, never what is in it.
-[[nodiscard]] Result<std::map<std::string, net::ServerSettings>> worker_settings(const spec::ServedModelSpec& model);
 
 /// What the settings of one worker are made of; many workers have the same.
 struct WorkerSettingsSource {
@@ -29,7 +24,7 @@ struct WorkerSettingsSource {
                                                    const spec::UpstreamSpec& worker);
 /// The files that the source names; the system's authorities are not among them.
 [[nodiscard]] std::vector<std::string> files_of(const WorkerSettingsSource& source);
-/// Reads the files of the source.
+/// Reads the files of the source. Errors name the file, never what is in it.
 [[nodiscard]] Result<net::ServerSettings> read_settings(const WorkerSettingsSource& source);
 
 }  // namespace kvist::gateway

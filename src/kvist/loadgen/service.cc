@@ -78,8 +78,10 @@ class ServiceImpl final : public Service, private TurnListener {
     http.host = options_.http.host;
     http.port = options_.http.port;
     http.max_body_bytes = 64U << 10;
-    http.browsers = net::BrowserPolicy{.changes_need_json = true,
-                                       .own_names_only = net::is_loopback(http.host) || net::is_any_address(http.host)};
+    http.tls = options_.tls;
+    // A name of somebody else's that leads here has no certificate.
+    const bool own_names_only = !http.tls && (net::is_loopback(http.host) || net::is_any_address(http.host));
+    http.browsers = net::BrowserPolicy{.changes_need_json = true, .own_names_only = own_names_only};
     KVIST_TRY(server_, net::HttpServer::listen(loop_, http, [this](net::HttpRequest request, auto exchange) {
                 api_.handle(std::move(request), exchange);
               }));

@@ -16,6 +16,7 @@
 #include "kvist/net/http_client.h"
 #include "kvist/net/http_server.h"
 #include "kvist/net/http_types.h"
+#include "kvist/net/tls.h"
 #include "kvist/spec/deployment.h"
 #include "kvist/spec/workload.h"
 #include "kvist/workload/load_feed.h"
@@ -33,7 +34,8 @@ struct ServiceOptions {
   std::string target_url;           ///< http://host:port or https://host:port of an OpenAI-compatible server
   net::ServerSettings target = {};  ///< its key and certificate
   std::string model;
-  spec::Endpoint http;  ///< metrics and control API
+  spec::Endpoint http;                       ///< metrics and control API
+  std::shared_ptr<net::TlsServer> tls = {};  ///< of that listener; null: plain HTTP
   spec::WorkloadSpec workload;
   workload::LoadInput input = {};                      ///< set if the workload replays a trace
   Duration window = std::chrono::seconds(60);          ///< the window of the Summary and the rates

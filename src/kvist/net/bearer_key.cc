@@ -44,6 +44,17 @@ Result<std::string> read_bearer_key(const std::string& file) {
                           file, kMostKeyBytes));
 }
 
+Result<std::string> read_header_value(const std::string& file) {
+  KVIST_TRY(const std::string text, first_bytes_of(file, kMostKeyBytes + 2));
+  const std::string_view line = trimmed(std::string_view(text).substr(0, text.find('\n')));
+  if (!line.empty() && line.size() <= kMostKeyBytes && line.front() != ' ' &&
+      std::ranges::all_of(line, [](char c) { return c >= ' ' && c <= '~'; }))
+    return std::string(line);
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("{}: expected a header field's value in its first line, of at most {} printable characters",
+                          file, kMostKeyBytes));
+}
+
 std::string_view sent_key(const Headers& headers) {
   constexpr std::string_view kScheme = "bearer ";
   if (const auto given = headers.find("Authorization")) {

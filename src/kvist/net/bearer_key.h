@@ -19,6 +19,10 @@ namespace kvist::net {
 /// read, kInvalidArgument if the line is no key.
 [[nodiscard]] Result<std::string> read_bearer_key(const std::string& file);
 
+/// The first line of the file as the value of a header field: printable characters, which may have blanks between
+/// them. Errors name the file, never what is in it.
+[[nodiscard]] Result<std::string> read_header_value(const std::string& file);
+
 /// The key that a request has: of `Authorization: Bearer KEY` or `X-API-Key: KEY`; empty if it has none.
 [[nodiscard]] std::string_view sent_key(const Headers& headers);
 

@@ -2,6 +2,11 @@
 
 #include <sys/stat.h>
 
+#include <cstddef>
+#include <limits>
+
+#include "kvist/base/check.h"
+
 namespace kvist::net {
 namespace {
 
@@ -9,10 +14,12 @@ constexpr Duration kInterval = std::chrono::seconds(1);
 
 }  // namespace
 
-WatchedFiles::WatchedFiles(EventLoop& loop) : timer_(loop) {}
+// What waits is bounded: a look, and one reading of each group, which ends before the next look.
+WatchedFiles::WatchedFiles(EventLoop& loop)
+    : timer_(loop), pool_(loop, {.threads = 1, .max_waiting = std::numeric_limits<std::size_t>::max()}) {}
 
-void WatchedFiles::add(std::vector<std::string> files, FileStamps before, std::function<void()> on_change) {
-  groups_.push_back({std::move(files), FileChanges(std::move(before)), std::move(on_change)});
+void WatchedFiles::add(std::vector<std::string> files, FileStamps before, WorkPool::Work read) {
+  groups_.push_back({std::move(files), FileChanges(std::move(before)), std::move(read)});
 }
 
 FileStamps WatchedFiles::stamps_of(const std::vector<std::string>& files) {
@@ -40,10 +47,25 @@ void WatchedFiles::ask() {
   for (Group& group : groups_) group.changes.ask();
 }
 
-// The stamps are taken before the file is read, so that a change while it is read is noticed the next time.
 void WatchedFiles::look() {
-  for (Group& group : groups_) {
-    if (group.changes.look(stamps_of(group.files))) group.on_change();
+  const bool submitted = pool_.submit(
+      [this]() -> std::function<void()> {
+        std::vector<FileStamps> stamps;
+        stamps.reserve(groups_.size());
+        for (const Group& group : groups_) stamps.push_back(stamps_of(group.files));
+        return [this, stamps = std::move(stamps)] { on_stamps(stamps); };
+      },
+      0);
+  KVIST_CHECK(submitted, "a pool without a bound takes everything");
+}
+
+// The stamps are taken before the file is read, so that a change while it is read is noticed the next time.
+void WatchedFiles::on_stamps(std::vector<FileStamps> stamps) {
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    Group& group = groups_[i];
+    if (!group.changes.look(std::move(stamps[i]))) continue;
+    const bool submitted = pool_.submit(group.read, 0);
+    KVIST_CHECK(submitted, "a pool without a bound takes everything");
   }
   timer_.arm(now() + kInterval, [this] { look(); });
 }

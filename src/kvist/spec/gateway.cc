@@ -260,7 +260,7 @@ Result<GatewaySpec> read_gateway(const YamlNode& node, const std::string& base_d
   KVIST_TRY_VOID(read_max_body(node, g.max_body_bytes));
   KVIST_TRY_VOID(read_log(node, g.log));
   KVIST_TRY_VOID(read_access_log(node, base_directory, g.access_log));
-  KVIST_TRY_VOID(read_otlp(node, g.otlp));
+  KVIST_TRY_VOID(read_otlp(node, base_directory, g.otlp));
   KVIST_TRY_VOID(read_peers(node, base_directory, g.peers));
   KVIST_TRY_VOID(node.finish());
   return g;

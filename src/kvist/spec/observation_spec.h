@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
+#include "kvist/spec/exposure_spec.h"
 
 namespace kvist::spec {
 
@@ -37,6 +39,16 @@ struct AccessLogSpec {
   bool operator==(const AccessLogSpec&) const = default;
 };
 
+/// A field of the head of each batch of traces: what it says, or the file whose first line does. A key belongs into a
+/// file, because settings are written into results.
+struct OtlpHeader {
+  std::string name;
+  std::string value = {};  ///< empty: `file` has it
+  std::string file = {};
+
+  bool operator==(const OtlpHeader&) const = default;
+};
+
 /// Traces, sent to a collector as OTLP over HTTP, in JSON.
 struct OtlpSpec {
   std::string endpoint = {};  ///< http://host:port/v1/traces; empty: nothing is traced
@@ -47,6 +59,8 @@ struct OtlpSpec {
   std::uint32_t max_waiting = 8'192;            ///< requests whose spans wait to be sent; further ones are dropped
   Duration interval = std::chrono::seconds(1);  ///< between batches
   Duration timeout = std::chrono::seconds(10);  ///< of one
+  std::vector<OtlpHeader> headers = {};         ///< that the collector asks for, such as a key
+  ClientTlsSpec tls = {};                       ///< if the collector's address is https
 
   bool operator==(const OtlpSpec&) const = default;
 };

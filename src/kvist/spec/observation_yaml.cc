@@ -2,8 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
+#include <set>
+#include <utility>
+#include <vector>
 
+#include "kvist/spec/exposure_yaml.h"
 #include "kvist/spec/fields.h"
 
 namespace kvist::spec {
@@ -77,7 +83,79 @@ void write_access_log(YamlWriter& out, const AccessLogSpec& log) {
   if (!log.file.empty()) out.field("access_log", log.file);
 }
 
-Result<void> read_otlp(const YamlNode& service, OtlpSpec& otlp) {
+namespace {
+
+constexpr std::size_t kMostHeaders = 16;
+constexpr std::size_t kMostHeaderBytes = 4'096;
+
+std::string lowered(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return lower;
+}
+
+/// Whether a collector may ask for a field of this name: not those that the gateway sets by itself.
+bool is_header_name(std::string_view lower) {
+  constexpr auto kOwn =
+      std::to_array<std::string_view>({"host", "connection", "content-type", "content-length", "content-encoding",
+                                       "transfer-encoding", "expect", "te", "trailer", "upgrade"});
+  return !lower.empty() && lower.size() <= 64 && std::ranges::find(kOwn, lower) == kOwn.end() &&
+         std::ranges::all_of(
+             lower, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_'; });
+}
+
+bool is_header_value(std::string_view text) {
+  return !text.empty() && text.size() <= kMostHeaderBytes && text.front() != ' ' && text.back() != ' ' &&
+         std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
+}
+
+// Errors do not have the value: it may be a key.
+Result<void> read_headers(const YamlNode& map, const std::string& base_directory, std::vector<OtlpHeader>& headers) {
+  const auto node = map.get("headers");
+  if (!node) return {};
+  KVIST_TRY(const auto entries, node->entries());
+  if (entries.size() > kMostHeaders) return std::unexpected(node->error(fmt::format("more than {}", kMostHeaders)));
+  std::set<std::string> names;
+  headers.clear();
+  for (const auto& [name, value] : entries) {
+    const std::string lower = lowered(name);
+    if (!is_header_name(lower))
+      return std::unexpected(value.error("is no header field of letters, digits and hyphens that can be set here"));
+    if (!names.insert(lower).second) return std::unexpected(value.error("is there twice"));
+    OtlpHeader& header = headers.emplace_back(OtlpHeader{.name = name});
+    if (value.is_map()) {
+      KVIST_TRY_VOID(value.require("file"));
+      KVIST_TRY_VOID(read_path(value, "file", base_directory, header.file));
+      KVIST_TRY_VOID(value.finish());
+      if (header.file.empty()) return std::unexpected(value.error("file: expected a file's name"));
+    } else {
+      KVIST_TRY(header.value, value.as_string());
+      if (!is_header_value(header.value))
+        return std::unexpected(
+            value.error(fmt::format("expected {{file: ...}}, or at most {} printable characters that "
+                                    "begin and end with none that is blank",
+                                    kMostHeaderBytes)));
+    }
+  }
+  return {};
+}
+
+void write_headers(YamlWriter& out, const std::vector<OtlpHeader>& headers) {
+  if (headers.empty()) return;
+  out.begin_map("headers");
+  for (const OtlpHeader& header : headers) {
+    if (header.file.empty()) {
+      out.field(header.name, header.value);
+    } else {
+      out.begin_map(header.name).field("file", header.file).end_map();
+    }
+  }
+  out.end_map();
+}
+
+}  // namespace
+
+Result<void> read_otlp(const YamlNode& service, const std::string& base_directory, OtlpSpec& otlp) {
   const auto node = service.get("otlp");
   if (!node) return {};
   KVIST_TRY_VOID(read_field(*node, "endpoint", otlp.endpoint));
@@ -86,6 +164,8 @@ Result<void> read_otlp(const YamlNode& service, OtlpSpec& otlp) {
   KVIST_TRY_VOID(read_field(*node, "max_waiting", otlp.max_waiting, 1, 1'000'000));
   KVIST_TRY_VOID(read_field(*node, "interval", otlp.interval, std::chrono::milliseconds(10)));
   KVIST_TRY_VOID(read_field(*node, "timeout", otlp.timeout, std::chrono::milliseconds(10)));
+  KVIST_TRY_VOID(read_headers(*node, base_directory, otlp.headers));
+  KVIST_TRY_VOID(read_client_tls(*node, "tls", base_directory, otlp.tls));
   KVIST_TRY_VOID(node->finish());
   if (is_http_url(otlp.endpoint)) return {};
   return std::unexpected(node->error(fmt::format(
@@ -96,7 +176,10 @@ void write_otlp(YamlWriter& out, const OtlpSpec& otlp) {
   if (otlp.endpoint.empty()) return;
   out.begin_map("otlp").field("endpoint", otlp.endpoint).field("service_name", otlp.service_name);
   out.field("sample_ratio", otlp.sample_ratio).field("max_waiting", otlp.max_waiting);
-  out.field("interval", otlp.interval).field("timeout", otlp.timeout).end_map();
+  out.field("interval", otlp.interval).field("timeout", otlp.timeout);
+  write_headers(out, otlp.headers);
+  write_client_tls(out, "tls", otlp.tls);
+  out.end_map();
 }
 
 }  // namespace kvist::spec

@@ -20,7 +20,7 @@ void write_log(YamlWriter& out, const LogSpec& log);
                                            AccessLogSpec& log);
 void write_access_log(YamlWriter& out, const AccessLogSpec& log);
 
-[[nodiscard]] Result<void> read_otlp(const YamlNode& service, OtlpSpec& otlp);
+[[nodiscard]] Result<void> read_otlp(const YamlNode& service, const std::string& base_directory, OtlpSpec& otlp);
 void write_otlp(YamlWriter& out, const OtlpSpec& otlp);
 
 }  // namespace kvist::spec

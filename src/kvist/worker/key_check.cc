@@ -14,9 +14,4 @@ std::optional<net::HttpResponse> KeyCheck::refuse(const net::Headers& headers, s
   return reply;
 }
 
-Result<void> KeyCheck::reload() {
-  KVIST_TRY(keys_, net::BearerKeys::read(file_));
-  return {};
-}
-
 }  // namespace kvist::worker

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <utility>
 
-#include "kvist/base/error.h"
 #include "kvist/net/bearer_key.h"
 #include "kvist/net/http_types.h"
 
@@ -21,8 +20,8 @@ class KeyCheck {
 
   /// 401, unless one of the keys was sent.
   [[nodiscard]] std::optional<net::HttpResponse> refuse(const net::Headers& headers, std::string_view request_id);
-  /// Reads the file again. After an error the keys stay as they are.
-  [[nodiscard]] Result<void> reload();
+  /// The file was read again.
+  void replace(net::BearerKeys keys) { keys_ = std::move(keys); }
 
   [[nodiscard]] const std::string& file() const { return file_; }
   [[nodiscard]] std::size_t size() const { return keys_.size(); }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -182,12 +183,15 @@ class ServiceImpl final : public Service {
     keys_.emplace(file, std::move(keys));
     api_.ask_for(*keys_);
     telemetry::log_info("keys", fmt::format("{}: {} keys", file, keys_->size()));
-    files_.add({file}, std::move(before), [this] {
-      if (const Result<void> read = keys_->reload(); !read) {
-        telemetry::log_error("keys", fmt::format("the keys stay as they were: {}", read.error().message));
-      } else {
-        telemetry::log_info("keys", fmt::format("{} was read again: {} keys", keys_->file(), keys_->size()));
-      }
+    files_.add({file}, std::move(before), [this, file]() -> std::function<void()> {
+      return [this, read = net::BearerKeys::read(file)] {
+        if (read) {
+          keys_->replace(*read);
+          telemetry::log_info("keys", fmt::format("{} was read again: {} keys", keys_->file(), keys_->size()));
+        } else {
+          telemetry::log_error("keys", fmt::format("the keys stay as they were: {}", read.error().message));
+        }
+      };
     });
     return {};
   }
@@ -199,13 +203,14 @@ class ServiceImpl final : public Service {
     net::FileStamps before = net::WatchedFiles::stamps_of(files);
     KVIST_TRY(std::shared_ptr<net::TlsServer> tls, exposure::load_tls(spec));
     if (!tls) return nullptr;
-    files_.add(std::move(files), std::move(before), [tls] {
-      const std::string& file = tls->options().certificate;
-      if (const Result<void> read = tls->reload(); !read) {
-        telemetry::log_error("tls", fmt::format("the certificate stays as it was: {}", read.error().message));
-      } else {
-        telemetry::log_info("tls", fmt::format("{} was read again", file));
-      }
+    files_.add(std::move(files), std::move(before), [tls]() -> std::function<void()> {
+      return [tls, read = tls->reload()] {
+        if (read) {
+          telemetry::log_info("tls", fmt::format("{} was read again", tls->options().certificate));
+        } else {
+          telemetry::log_error("tls", fmt::format("the certificate stays as it was: {}", read.error().message));
+        }
+      };
     });
     return tls;
   }

@@ -18,7 +18,7 @@ constexpr std::size_t kTokenBytes = 16;
 
 class Thread final : public Dashboard {
  public:
-  explicit Thread(DashboardOptions options) : host_name_(options.host) {
+  explicit Thread(DashboardOptions options) : host_name_(options.host), has_tls_(options.tls != nullptr) {
     if (!net::is_loopback(options.host)) token_ = net::random_text(kTokenBytes);
     options_ = std::move(options);
   }
@@ -54,8 +54,8 @@ class Thread final : public Dashboard {
   [[nodiscard]] std::string url() const override {
     const std::string name = net::is_any_address(host_name_) ? "localhost" : host_name_;
     const bool is_v6 = name.contains(':');
-    return fmt::format("http://{}{}{}:{}/dashboard/{}{}", is_v6 ? "[" : "", name, is_v6 ? "]" : "", port_,
-                       token_.empty() ? "" : "#token=", token_);
+    return fmt::format("{}://{}{}{}:{}/dashboard/{}{}", has_tls_ ? "https" : "http", is_v6 ? "[" : "", name,
+                       is_v6 ? "]" : "", port_, token_.empty() ? "" : "#token=", token_);
   }
 
   void set_gateway(const std::string& admin_url, const net::ServerSettings& settings) override {
@@ -76,6 +76,7 @@ class Thread final : public Dashboard {
 
  private:
   const std::string host_name_;
+  const bool has_tls_;
   std::string token_;
   DashboardOptions options_;
   net::EventLoop loop_;

@@ -15,6 +15,7 @@
 #include "kvist/dashboard/sweep_progress.h"
 #include "kvist/loadgen/load_watch.h"
 #include "kvist/net/http_client.h"
+#include "kvist/net/tls.h"
 
 namespace kvist::dashboard {
 
@@ -27,8 +28,9 @@ struct LoadPlan {
 
 struct DashboardOptions {
   std::string host = "127.0.0.1";
-  std::uint16_t port = 0;  ///< 0: any
-  Facts facts;             ///< token_required follows from the host
+  std::uint16_t port = 0;                    ///< 0: any
+  std::shared_ptr<net::TlsServer> tls = {};  ///< null: plain HTTP
+  Facts facts;                               ///< token_required follows from the host
   std::optional<Baseline> baseline = {};
   std::string gateway = {};  ///< URL of its listener for administration; empty: none, or not yet
   net::ServerSettings gateway_settings = {};

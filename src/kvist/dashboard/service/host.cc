@@ -74,6 +74,9 @@ Host::~Host() {
 
 Result<void> Host::listen() {
   net::HttpServerOptions http = net::admin_listener(options_.host, options_.port);
+  http.tls = options_.tls;
+  // A name of somebody else's that leads here has no certificate.
+  if (http.tls) http.browsers->own_names_only = false;
   KVIST_TRY(server_, net::HttpServer::listen(loop_, std::move(http), [this](net::HttpRequest request, auto exchange) {
               handle(std::move(request), exchange);
             }));
