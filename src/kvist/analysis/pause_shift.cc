@@ -44,10 +44,12 @@ class SteppedDistribution {
   [[nodiscard]] double step() const { return step_; }
   [[nodiscard]] double at(std::size_t i) const { return values_[i]; }
   void set(std::size_t i, double value) { values_[i] = value; }
-  /// The first step at which the share q is reached.
+  /// The first step from which on the share is q or more. Of few samples less than expected may have met a pause, so
+  /// that a computed distribution goes above what it has later, where it is known better: between two humps.
   [[nodiscard]] std::size_t first_at(double q) const {
-    const auto found = std::ranges::find_if(values_, [q](double value) { return value >= q; });
-    return std::min(static_cast<std::size_t>(found - values_.begin()), values_.size() - 1);
+    std::size_t at = values_.size() - 1;
+    while (at > 0 && values_[at - 1] >= q) --at;
+    return at;
   }
 
  private:
