@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <random>
 #include <vector>
 
@@ -197,6 +199,94 @@ TEST(ClientCertificate, TheTrueFiguresAreWithinTheBoundsHoweverTheClientIsStoppe
   }
 }
 
+/// A processor that runs nothing now and then. Where it is paused, a chunk is stamped and read when it runs again.
+class PausingProcessor {
+ public:
+  PausingProcessor(std::mt19937_64& random, double until_ms, double share, double mean_pause_ms) {
+    std::exponential_distribution<double> pause(1 / mean_pause_ms);
+    std::exponential_distribution<double> run(share / ((1 - share) * mean_pause_ms));
+    for (double at = run(random); at < until_ms; at += run(random)) {
+      begins_.push_back(at);
+      at += pause(random);
+      ends_.push_back(at);
+    }
+  }
+
+  [[nodiscard]] double runs_again(double at) const {
+    const auto next = std::ranges::upper_bound(begins_, at);
+    if (next == begins_.begin()) return at;
+    return std::max(at, ends_[static_cast<std::size_t>(next - begins_.begin()) - 1]);
+  }
+  /// What a watcher sees who looks at equal distances.
+  [[nodiscard]] PauseLaw watched(double until_ms) const {
+    constexpr double kBin = 0.25;
+    std::map<int, double> late;
+    int looks = 0;
+    for (double at = 0; at < until_ms; at += 3.7, ++looks) {
+      const double left = runs_again(at) - at;
+      if (left > kBin) ++late[static_cast<int>(std::ceil(left / kBin))];
+    }
+    std::vector<PauseLaw::Bin> bins;
+    for (const auto& [bin, count] : late) bins.push_back({.ms = bin * kBin, .share = count / looks});
+    return {std::move(bins), begins_.size()};
+  }
+
+ private:
+  std::vector<double> begins_, ends_;
+};
+
+TEST(ClientCertificate, TheTrueFiguresAreWithinTheBoundsWhereNothingWasStampedInPauses) {
+  constexpr double kUntil = 120'000;
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    std::mt19937_64 random(seed);
+    const PausingProcessor processor(random, kUntil, 0.01 + 0.01 * static_cast<double>(seed % 8),
+                                     2 + 3 * static_cast<double>(seed % 4));
+    std::uniform_real_distribution<double> when(0, kUntil - 5'000);
+    std::lognormal_distribution<double> ttft_law(3.5, 0.7);
+    std::exponential_distribution<double> jitter(1 / 4.0);
+    std::vector<double> ttft, gaps;
+    std::vector<workload::TurnSample> turns;
+    for (int stream = 0; stream < 3'000; ++stream) {
+      const double begin = when(random);
+      double at = begin + ttft_law(random);
+      double previous = at;
+      std::vector<Chunk> chunks;
+      for (int token = 0; token < 12; ++token) {
+        if (token == 0) ttft.push_back(at - begin);
+        if (token > 0) gaps.push_back(at - previous);
+        previous = at;
+        const double seen = processor.runs_again(at) - begin;
+        // Chunks that are read together are stamped one after the other, in the order of their arrival.
+        chunks.push_back({.arrived = seen, .read = seen + 1e-3 * token});
+        at += 12 + jitter(random);
+      }
+      turns.push_back(turn_of(chunks));
+    }
+    const results::LevelRecord level = level_of(turns);
+    const LevelAnalysis measured = analyse(level, {});
+    const auto certificate = certify(level, processor.watched(kUntil));
+    const auto blind = certify(level);
+    const Distribution true_ttft = describe(ttft);
+    const Distribution true_gaps = describe(gaps);
+    std::size_t figure = 0;
+    for (const auto& [seen, is] :
+         {std::pair{measured.exact.ttft_ms, true_ttft}, std::pair{measured.exact.itl_ms, true_gaps}}) {
+      for (const auto percentile : {&Distribution::p50, &Distribution::p95, &Distribution::p99}) {
+        const results::ClientShare share = certificate->shares[figure].value();
+        const double own = seen.*percentile - is.*percentile;
+        // The chance of the draws: 30 turns are above the p99 of TTFT.
+        const double slack = 0.15 + (figure == 2 ? 0.05 : 0.02) * is.*percentile;
+        EXPECT_GE(own, share.low_ms - slack) << "seed " << seed << " figure " << figure;
+        EXPECT_LE(own, share.high_ms + slack) << "seed " << seed << " figure " << figure;
+        EXPECT_LE(share.high_ms, 2 * std::max(own, 0.0) + 0.5 + slack)
+            << "a bound, and not by far: seed " << seed << " figure " << figure;
+        EXPECT_LE(blind->shares[figure]->worst_ms(), share.worst_ms() + 1e-9) << "pauses make it no narrower";
+        ++figure;
+      }
+    }
+  }
+}
+
 TEST(ClientCertificate, RepetitionsHaveTheWorstOfEach) {
   std::optional<ClientCertificate> merged;
   add_certificate(merged, std::nullopt);
@@ -206,8 +296,13 @@ TEST(ClientCertificate, RepetitionsHaveTheWorstOfEach) {
   ClientCertificate second{.chunks = 5, .stamped_chunks = 4, .receive_delay_p99_ms = 2, .run_queue_share = 0.5};
   second.shares[0] = results::ClientShare{.low_ms = -1, .high_ms = 2};
   second.shares[3] = results::ClientShare{.low_ms = 0, .high_ms = 1};
+  first.pauses = results::ClientPauses{.count = 3, .share = 0.1, .p99_ms = 1, .max_ms = 9, .real_time = true};
+  second.pauses = results::ClientPauses{.count = 4, .share = 0.05, .p99_ms = 2, .max_ms = 4, .real_time = false};
   add_certificate(merged, first);
+  EXPECT_EQ(merged->pauses, first.pauses);
   add_certificate(merged, second);
+  EXPECT_EQ(merged->pauses,
+            (results::ClientPauses{.count = 7, .share = 0.1, .p99_ms = 2, .max_ms = 9, .real_time = false}));
   EXPECT_EQ(merged->chunks, 15U);
   EXPECT_EQ(merged->stamped_chunks, 14U);
   EXPECT_EQ(merged->loop_stalls, 1U);
@@ -266,6 +361,16 @@ TEST(ClientVerdict, LateTurnsAndStolenTimeDegrade) {
   EXPECT_EQ(verdict.grade, ClientGrade::kDegraded);
   EXPECT_THAT(verdict.reasons, ElementsAre(HasSubstr("dispatch delay p99 10.1 ms is above 10 ms"),
                                            HasSubstr("the hypervisor took 3.0 %")));
+}
+
+TEST(ClientVerdict, StolenTimeWhosePausesWereMeasuredIsJudgedByWhatItMoved) {
+  results::ClientHealth client = health(BoundedFigure::kTtftP50, {.low_ms = 0, .high_ms = 0.9});
+  client.certificate->steal_share = 0.07;
+  EXPECT_EQ(client_verdict(client, of(10, 20, 40), {}).grade, ClientGrade::kDegraded) << "nobody knows what it moved";
+  client.certificate->pauses = results::ClientPauses{.count = 1'000, .share = 0.07, .p99_ms = 5};
+  EXPECT_TRUE(client_verdict(client, of(10, 20, 40), {}).ok());
+  client.certificate->shares[0]->high_ms = 1.1;
+  EXPECT_EQ(client_verdict(client, of(10, 20, 40), {}).grade, ClientGrade::kDegraded);
 }
 
 TEST(ClientCertificate, WhatWaitedForAPlaceIsNotTheClientsLateness) {

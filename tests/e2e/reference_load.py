@@ -102,3 +102,18 @@ def busy_processor(processes):
         for process in busy:
             process.kill()
             process.wait()
+
+
+@contextlib.contextmanager
+def urgent_bursts(busy_s, every_s):
+    """A process that has one processor for `busy_s` once every `every_s`, before everything that has no real-time priority. Yields what a
+    client has to do to share that processor; nothing where this is not permitted."""
+    cpu = {sorted(os.sched_getaffinity(0))[-1]}
+    code = (f"import os, time\nos.sched_setaffinity(0, {cpu})\nos.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))\nprint('ready', flush=True)\n"
+            f"while os.getppid() == {os.getpid()}:\n  end = time.monotonic() + {busy_s}\n  while time.monotonic() < end: pass\n  time.sleep({every_s - busy_s})")
+    urgent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        yield (lambda: os.sched_setaffinity(0, cpu)) if urgent.stdout.readline() else None
+    finally:
+        urgent.kill()
+        urgent.wait()

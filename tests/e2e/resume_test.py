@@ -137,7 +137,7 @@ def a_few_moments_live():
         process = subprocess.Popen(command("sweep", folder, LIVE), stdout=subprocess.PIPE, text=True)
         # Kill when the first levels are done, so that there is something to keep.
         for line in process.stdout:
-            if "done:" in line and "8" in line:
+            if " 8: done:" in line:
                 break
         time.sleep(chance.uniform(0, 0.5))
         process.kill()

@@ -1,4 +1,5 @@
 // Headline figures: exact, with intervals, with the digits that are known, and beside them the published method.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <simdjson.h>
@@ -12,6 +13,7 @@
 #include "kvist/analysis/headline.h"
 #include "kvist/base/random.h"
 #include "kvist/report/estimate_text.h"
+#include "kvist/report/level_line.h"
 #include "kvist/report/report.h"
 
 namespace kvist::report::headline_test {
@@ -48,6 +50,20 @@ results::RunRecord run_of(std::vector<results::LevelRecord> levels) {
   results::RunRecord run = sample_run();
   run.levels = std::move(levels);
   return run;
+}
+
+TEST(Headline, ALevelsLineHasIntervalsAndTheClientsVerdict) {
+  results::LevelRecord record = two_humps(spec::RoutingMode::kKv, 1);
+  const auto line = [&] {
+    return level_line(analysis::merge_repetitions({analysis::measure(record, sample_sweep().method)}));
+  };
+  constexpr const char* kCell = "[0-9.]+ms \\([0-9.]+ to [0-9.]+\\)";
+  EXPECT_THAT(line(), ContainsRegex(fmt::format("^TTFT p50 {0}, p95 {0}, ITL p50 20(\\.0+)?ms.*, p95 21", kCell)));
+  EXPECT_THAT(line(), HasSubstr(" tokens/s; client valid"));
+  record.client.cpu_share = 0.97;
+  EXPECT_THAT(line(), HasSubstr("client degraded: CPU share 0.97 is above"));
+  record.turns.clear();
+  EXPECT_THAT(line(), HasSubstr("TTFT p50 -, p95 -, ITL p50 -, p95 -, "));
 }
 
 TEST(Headline, EveryFigureHasItsIntervalAndGainsArePaired) {

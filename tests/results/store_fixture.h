@@ -126,7 +126,14 @@ inline ClientCertificate full_certificate() {
                       .loop_stalls = 3,
                       .loop_stalled_ms = 45.5,
                       .run_queue_share = 0.125,
-                      .steal_share = std::nullopt};
+                      .steal_share = std::nullopt,
+                      .pauses = ClientPauses{.count = 12,
+                                             .share = 0.0625,
+                                             .p99_ms = 4.5,
+                                             .p999_ms = 9,
+                                             .max_ms = 22,
+                                             .real_time = true,
+                                             .cpu_share = 0.01}};
   for (std::size_t i = 0; i + 1 < c.shares.size(); ++i) {
     c.shares[i] = ClientShare{.low_ms = -0.5 * static_cast<double>(i), .high_ms = 0.25};
   }

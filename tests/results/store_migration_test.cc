@@ -13,8 +13,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
+constexpr std::string_view kDropTablesOfSchema5 = "DROP TABLE client_pauses;";
 constexpr std::string_view kDropTablesOfSchema4 =
-    "DROP TABLE turn_sessions; DROP TABLE client_certificates; DROP TABLE client_shares;";
+    "DROP TABLE turn_sessions; DROP TABLE client_certificates; DROP TABLE client_shares; DROP TABLE client_pauses;";
 
 class StoreMigrationTest : public StoreTest {
  protected:
@@ -103,6 +104,24 @@ TEST_F(StoreMigrationTest, AFileOfSchema3GetsTablesOfSessionsAndOfTheClientsCert
   }
   tamper(path(), "DROP TABLE client_certificates; PRAGMA user_version = 3");
   EXPECT_FALSE(Store::open(path()).has_value()) << "version 3 had no client_shares";
+}
+
+TEST_F(StoreMigrationTest, AFileOfSchema4GetsATableOfPauses) {
+  ASSERT_EQ(Store::open(path()).value()->load_run(1)->levels.size(), 2U);
+  ASSERT_TRUE(Store::open(path()).value()->add_level(2, full_level()).has_value());
+  tamper(path(), std::string(kDropTablesOfSchema5) + "PRAGMA user_version = 4");
+  for (int opening = 0; opening < 2; ++opening) {
+    auto store = Store::open(path());
+    ASSERT_TRUE(store.has_value()) << store.error().message;
+    const auto run = (*store)->load_run(2);
+    ASSERT_TRUE(run.has_value()) << run.error().message;
+    const auto& certificate = run->levels.front().client.certificate;
+    ASSERT_TRUE(certificate.has_value());
+    EXPECT_EQ(certificate->shares, full_certificate().shares) << "what it had, it keeps";
+    EXPECT_EQ(certificate->pauses, std::nullopt) << "nobody measured them";
+  }
+  tamper(path(), "PRAGMA user_version = 4");
+  EXPECT_FALSE(Store::open(path()).has_value()) << "version 4 had no client_pauses";
 }
 
 TEST_F(StoreMigrationTest, AnAlteredFileOfSchema1IsRefusedAndLeftAsItIs) {

@@ -147,5 +147,61 @@ TEST(SummariseClientTest, TheCertificateHasWhatTheSamplesAndTheProcessSay) {
   EXPECT_FALSE(summarise_client(load, std::chrono::seconds(60), level).certificate.has_value()) << "it is not known";
 }
 
+/// A level of 100 answers after 40 ms whose one chunk was read as it came.
+results::LevelRecord level_of_quick_reads() {
+  results::LevelRecord level;
+  level.measure_to = TimePoint(std::chrono::seconds(100));
+  workload::TurnSample turn;
+  turn.intended = turn.handed = turn.sent = TimePoint(std::chrono::seconds(10));
+  turn.first_token = turn.last_token = turn.ended = turn.sent + std::chrono::milliseconds(40);
+  turn.chunks = 1;
+  turn.late_ms = {0};
+  level.turns.assign(100, turn);
+  return level;
+}
+
+loadgen::ClientLoad watched_load(bool real_time, double steal_share) {
+  loadgen::ClientLoad load{.steal_share = steal_share, .pauses = loadgen::WatchedPauses{}, .refused_starts = {}};
+  loadgen::WatchedPauses& watched = *load.pauses;
+  for (int i = 0; i < 9'700; ++i) watched.late.record(std::chrono::microseconds(60));
+  for (int i = 0; i < 300; ++i) watched.late.record(std::chrono::milliseconds(8));
+  watched.pauses = 300;
+  watched.real_time = real_time;
+  watched.cpu_seconds = 0.6;
+  return load;
+}
+
+TEST(SummariseClientTest, PausesThatWereWatchedWidenTheBounds) {
+  const auto certificate =
+      summarise_client(watched_load(true, 0.05), std::chrono::seconds(60), level_of_quick_reads()).certificate;
+  ASSERT_TRUE(certificate.has_value() && certificate->pauses.has_value());
+  EXPECT_EQ(certificate->pauses->count, 300U);
+  EXPECT_DOUBLE_EQ(certificate->pauses->share, 0.03);
+  EXPECT_EQ(certificate->pauses->max_ms, 8);
+  EXPECT_EQ(certificate->pauses->p99_ms, 8);
+  EXPECT_TRUE(certificate->pauses->real_time);
+  EXPECT_DOUBLE_EQ(certificate->pauses->cpu_share, 0.01);
+  // All answers took 40 ms, so that pauses of 8 ms cannot have made them longer: there would be shorter ones.
+  EXPECT_NEAR(certificate->share(results::BoundedFigure::kTtftP99)->high_ms, 0, 1e-4);
+  results::LevelRecord level = level_of_quick_reads();
+  for (std::size_t i = 0; i < 3; ++i) level.turns[i].first_token += std::chrono::milliseconds(8);
+  const auto moved = summarise_client(watched_load(true, 0.05), std::chrono::seconds(60), level).certificate;
+  EXPECT_NEAR(moved->share(results::BoundedFigure::kTtftP50)->high_ms, 0, 1e-4);
+  EXPECT_NEAR(moved->share(results::BoundedFigure::kTtftP99)->high_ms, 8, 0.1) << "three of a hundred, as pauses make";
+}
+
+TEST(SummariseClientTest, AWatcherThatWaitsForItsProcessorSeesNoPausesWhereNothingIsStolen) {
+  results::LevelRecord level = level_of_quick_reads();
+  for (std::size_t i = 0; i < 3; ++i) level.turns[i].first_token += std::chrono::milliseconds(8);
+  const auto high = [&](bool real_time, double steal) {
+    const auto client = summarise_client(watched_load(real_time, steal), std::chrono::seconds(60), level);
+    EXPECT_TRUE(client.certificate->pauses.has_value());
+    return client.certificate->share(results::BoundedFigure::kTtftP99)->high_ms;
+  };
+  EXPECT_NEAR(high(false, 0), 0, 1e-4);
+  EXPECT_NEAR(high(false, 0.01), 8, 0.1);
+  EXPECT_NEAR(high(true, 0), 8, 0.1) << "a hypervisor that does not say what it takes";
+}
+
 }  // namespace
 }  // namespace kvist::sweep::level_summary_test

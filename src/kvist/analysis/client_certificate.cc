@@ -1,6 +1,7 @@
 #include "kvist/analysis/client_certificate.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -83,15 +84,40 @@ void add_gaps(const TurnSample& turn, BoundedSamples& gaps) {
   }
 }
 
-void set_shares(BoundedSamples& samples, BoundedFigure p50, ClientCertificate& certificate) {
+constexpr std::array kBoundedPercentiles = {0.50, 0.95, 0.99};
+
+/// By how far pauses have moved the percentiles that are to be set.
+struct PauseShifts {
+  std::vector<double> up, down;
+};
+
+/// A pause makes a time longer that ends in it, and one shorter that begins in it.
+PauseShifts ttft_shifts(const BoundedSamples& ttft, const PauseLaw& pauses) {
+  return {.up = pause_shifts(ttft.low, pauses, kBoundedPercentiles),
+          // A turn's sending is a system call, whose length is in the bounds already.
+          .down = std::vector<double>(kBoundedPercentiles.size(), 0)};
+}
+PauseShifts gap_shifts(const BoundedSamples& gaps, const PauseLaw& pauses) {
+  if (pauses.none()) return ttft_shifts(gaps, pauses);
+  std::vector<float> mirrored(gaps.high.size());
+  std::ranges::transform(gaps.high, mirrored.begin(), std::negate<>());
+  std::array<double, kBoundedPercentiles.size()> from_above{};
+  std::ranges::transform(kBoundedPercentiles, from_above.begin(), [](double q) { return 1 - q; });
+  return {.up = pause_shifts(gaps.low, pauses, kBoundedPercentiles),
+          .down = pause_shifts(mirrored, pauses, from_above)};
+}
+
+void set_shares(BoundedSamples& samples, BoundedFigure p50, const PauseShifts& shifts, ClientCertificate& certificate) {
   if (samples.measured.empty()) return;
   const Distribution measured = describe_in_place(samples.measured);
   const Distribution low = describe_in_place(samples.low);
   const Distribution high = describe_in_place(samples.high);
-  std::size_t at = static_cast<std::size_t>(p50);
+  std::size_t i = 0;
   for (const auto percentile : {&Distribution::p50, &Distribution::p95, &Distribution::p99}) {
-    certificate.shares[at++] = ClientShare{.low_ms = measured.*percentile - high.*percentile,
-                                           .high_ms = measured.*percentile - low.*percentile};
+    certificate.shares[static_cast<std::size_t>(p50) + i] =
+        ClientShare{.low_ms = measured.*percentile - high.*percentile - shifts.down[i],
+                    .high_ms = measured.*percentile - low.*percentile + shifts.up[i]};
+    ++i;
   }
 }
 
@@ -108,9 +134,19 @@ void set_dispatch(const results::LevelRecord& level, ClientCertificate& certific
   certificate.dispatch_delay_max_ms = delay.max;
 }
 
+void add_pauses(results::ClientPauses& merged, const results::ClientPauses& other) {
+  merged.count += other.count;
+  merged.real_time = merged.real_time && other.real_time;
+  for (const auto worst :
+       {&results::ClientPauses::share, &results::ClientPauses::p99_ms, &results::ClientPauses::p999_ms,
+        &results::ClientPauses::max_ms, &results::ClientPauses::cpu_share}) {
+    merged.*worst = std::max(merged.*worst, other.*worst);
+  }
+}
+
 }  // namespace
 
-std::optional<ClientCertificate> certify(const results::LevelRecord& level) {
+std::optional<ClientCertificate> certify(const results::LevelRecord& level, const PauseLaw& pauses) {
   ClientCertificate certificate;
   BoundedSamples ttft;
   BoundedSamples gaps;
@@ -130,8 +166,8 @@ std::optional<ClientCertificate> certify(const results::LevelRecord& level) {
   certificate.receive_delay_p50_ms = receive.p50;
   certificate.receive_delay_p99_ms = receive.p99;
   certificate.receive_delay_max_ms = receive.max;
-  set_shares(ttft, BoundedFigure::kTtftP50, certificate);
-  set_shares(gaps, BoundedFigure::kItlP50, certificate);
+  set_shares(ttft, BoundedFigure::kTtftP50, ttft_shifts(ttft, pauses), certificate);
+  set_shares(gaps, BoundedFigure::kItlP50, gap_shifts(gaps, pauses), certificate);
   set_dispatch(level, certificate);
   return certificate;
 }
@@ -153,6 +189,13 @@ void add_certificate(std::optional<ClientCertificate>& merged, const std::option
   }
   for (const auto share : {&ClientCertificate::run_queue_share, &ClientCertificate::steal_share}) {
     if ((*other).*share) (*merged).*share = std::max(((*merged).*share).value_or(0), *((*other).*share));
+  }
+  if (other->pauses) {
+    if (merged->pauses) {
+      add_pauses(*merged->pauses, *other->pauses);
+    } else {
+      merged->pauses = other->pauses;
+    }
   }
   for (std::size_t i = 0; i < merged->shares.size(); ++i) {
     const std::optional<ClientShare>& share = other->shares[i];

@@ -40,7 +40,8 @@ inline constexpr double kInvalidClientShareOfFigure = 0.25;
 /// a hundred hardly changes the median, but does change the tail.
 inline constexpr double kMaxClientDelayMs = 10;
 inline constexpr double kMaxClientDelayShareOfTtft = 0.05;
-/// While a hypervisor has the processor, nothing is stamped and nobody knows what was late.
+/// While a hypervisor has the processor, nothing is stamped and nobody knows what was late, unless its pauses were
+/// measured (ClientCertificate::pauses): then they are in the bounds, and this limit does not apply.
 inline constexpr double kMaxStealShare = 0.02;
 /// Share of one core, used if there is no certificate.
 inline constexpr double kMaxClientCpuShare = 0.8;

@@ -1,5 +1,8 @@
 #include "kvist/loadgen/host_load.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
@@ -52,6 +55,17 @@ std::optional<CpuTicks> parse_cpu_ticks(std::string_view stat) {
     ticks.stolen = static_cast<double>(*value);  // the last one is that
   }
   return ticks;
+}
+
+Duration clock_tick() {
+  const long per_second = sysconf(_SC_CLK_TCK);
+  return std::chrono::nanoseconds(1'000'000'000 / (per_second > 0 ? per_second : 100));
+}
+
+std::optional<Duration> stolen_time() {
+  const std::optional<CpuTicks> ticks = parse_cpu_ticks(beginning_of("/proc/stat"));
+  if (!ticks) return std::nullopt;
+  return from_seconds(std::min(ticks->stolen, 1e9) * to_seconds(clock_tick()));
 }
 
 void HostLoad::start() {

@@ -19,6 +19,12 @@ struct CpuTicks {
 /// The ticks of all processors, from the text of /proc/stat.
 [[nodiscard]] std::optional<CpuTicks> parse_cpu_ticks(std::string_view stat);
 
+/// What a hypervisor gave to others of the time of all processors since the start of the system, in steps of one tick.
+/// Nothing: not known here.
+[[nodiscard]] std::optional<Duration> stolen_time();
+/// The system's tick.
+[[nodiscard]] Duration clock_tick();
+
 /// Both figures from one instant on. What this system does not tell stays unknown. Threads: the one whose load is read.
 class HostLoad {
  public:

@@ -9,6 +9,7 @@
 
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
+#include "kvist/loadgen/pause_watch.h"
 #include "kvist/workload/snapshot.h"
 #include "kvist/workload/turn_sample.h"
 #include "kvist/workload/turn_source.h"
@@ -34,6 +35,7 @@ struct ClientLoad {
   double cpu_seconds = 0;                        ///< of this process since then
   std::optional<double> run_queue_seconds = {};  ///< the loop's thread waited for a processor; nothing: not known here
   std::optional<double> steal_share = {};        ///< of all processors' time; nothing: not known here
+  std::optional<WatchedPauses> pauses = {};      ///< of the processors; nothing: nobody watched
   std::optional<std::string> refused_starts = {};  ///< a remark on the number of refused open arrivals
   std::vector<LoopHealth> loops = {};              ///< each, if there are several
 };

@@ -3,14 +3,9 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace kvist::loadgen {
 namespace {
-
-// Of the histogram's buckets.
-constexpr double kFirstBoundNs = 1000;
-constexpr double kGrowth = 1.05;
 
 constexpr Duration kPeriod = std::chrono::milliseconds(10);
 /// A machine may be suspended for hours. More missed ticks than these make no difference.
@@ -21,28 +16,6 @@ double seconds_of(const timeval& time) {
 }
 
 }  // namespace
-
-void DelayHistogram::record(Duration delay) {
-  const double ns = std::max(static_cast<double>(delay.count()), kFirstBoundNs);
-  const auto bucket = static_cast<std::size_t>(std::ceil(std::log(ns / kFirstBoundNs) / std::log(kGrowth)));
-  ++counts_[std::min(bucket, kBuckets - 1)];
-  ++count_;
-  max_ = std::max(max_, delay);
-}
-
-Duration DelayHistogram::quantile(double q) const {
-  if (count_ == 0) return {};
-  const double rank = q * static_cast<double>(count_);
-  std::uint64_t seen = 0;
-  for (std::size_t bucket = 0; bucket < kBuckets - 1; ++bucket) {
-    seen += counts_[bucket];
-    if (seen > 0 && static_cast<double>(seen) >= rank) {
-      const double bound_ns = kFirstBoundNs * std::pow(kGrowth, static_cast<double>(bucket));
-      return std::min(max_, from_seconds(bound_ns * 1e-9));
-    }
-  }
-  return max_;
-}
 
 double process_cpu_seconds() {
   rusage usage{};
@@ -55,6 +28,7 @@ void LoopMonitor::start() {
   stalls_ = 0;
   stalled_ = {};
   host_.start();
+  if (watches_pauses_) pauses_.start();
   cpu_seconds_at_start_ = process_cpu_seconds();
   watching_ = true;
   arm(net::now() + kPeriod);
@@ -63,6 +37,7 @@ void LoopMonitor::start() {
 void LoopMonitor::stop() {
   if (!watching_) return;
   at_stop_ = measure();
+  pauses_.stop();
   watching_ = false;
   timer_.cancel();
 }
@@ -79,6 +54,7 @@ ClientLoad LoopMonitor::measure() const {
           .cpu_seconds = process_cpu_seconds() - cpu_seconds_at_start_,
           .run_queue_seconds = host_.run_queue_seconds(),
           .steal_share = host_.steal_share(),
+          .pauses = pauses_.pauses(),
           .refused_starts = {}};
 }
 

@@ -69,7 +69,7 @@ class ServiceImpl final : public Service, private TurnListener {
         recorder_(options_.window),
         client_(loop, client_options(options_, target_.url)),
         pace_(loop),
-        monitor_(loop),
+        monitor_(loop, options_.watches_pauses),
         api_(control_actions()) {}
 
   Result<void> listen() {

@@ -47,7 +47,8 @@ struct ServiceOptions {
   workload::Shard shard = {};                      ///< the part of the load that this one drives
   std::vector<std::string> source_addresses = {};  ///< addresses to connect from, in turn; empty: the system chooses
   std::optional<std::uint64_t> max_turns = {};     ///< the load ends after that many
-  bool listens = true;  ///< false: somebody else has the listener, and calls Service::handle()
+  bool listens = true;         ///< false: somebody else has the listener, and calls Service::handle()
+  bool watches_pauses = true;  ///< measures the processors' pauses while it drives a load
   std::shared_ptr<workload::LoadFeed> feed = {};  ///< is told what happens; null: nobody watches
 };
 

@@ -98,6 +98,7 @@ void worsen(const ClientLoad& part, ClientLoad& all) {
   };
   worst(all.run_queue_seconds, part.run_queue_seconds);
   worst(all.steal_share, part.steal_share);
+  if (!all.pauses) all.pauses = part.pauses;
   if (!all.refused_starts) all.refused_starts = part.refused_starts;
   all.loops.push_back({.loop_delay_p99_ms = part.loop_delay_p99_ms,
                        .loop_delay_max_ms = part.loop_delay_max_ms,
@@ -115,6 +116,7 @@ class ThreadedLoad final : public Load {
       ServiceOptions options = options_;
       options.shard = {.index = index, .count = threads};
       if (index > 0) options.http.port = 0;
+      options.watches_pauses = index == 0;  // they are the machine's
       parts_.push_back(std::make_unique<Part>(std::move(options)));
       KVIST_TRY_VOID(parts_.back()->create());
       parts_.back()->ask(

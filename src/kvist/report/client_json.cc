@@ -25,6 +25,22 @@ void write_shares(JsonWriter& json, const results::ClientCertificate& certificat
   json.end_object();
 }
 
+void write_pauses(JsonWriter& json, const std::optional<results::ClientPauses>& pauses) {
+  json.key("pauses");
+  if (!pauses) {
+    json.null();
+    return;
+  }
+  json.begin_object().field("count", pauses->count);
+  json.rounded_field("share", pauses->share);
+  json.rounded_field("p99_ms", pauses->p99_ms);
+  json.rounded_field("p999_ms", pauses->p999_ms);
+  json.rounded_field("max_ms", pauses->max_ms);
+  json.field("real_time", pauses->real_time);
+  json.rounded_field("cpu_share", pauses->cpu_share);
+  json.end_object();
+}
+
 void write_certificate(JsonWriter& json, const std::optional<results::ClientCertificate>& certificate) {
   json.key("certificate");
   if (!certificate) {
@@ -43,6 +59,7 @@ void write_certificate(JsonWriter& json, const std::optional<results::ClientCert
   json.rounded_field("loop_stalled_ms", c.loop_stalled_ms);
   json.rounded_field("run_queue_share", c.run_queue_share);
   json.rounded_field("steal_share", c.steal_share);
+  write_pauses(json, c.pauses);
   json.end_object();
 }
 

@@ -31,6 +31,11 @@ std::string host_text(const results::ClientCertificate& certificate) {
     text += fmt::format(", {:.1f} % of the time in wait for a processor", 100 * *certificate.run_queue_share);
   }
   if (certificate.steal_share) text += fmt::format(", {:.1f} % stolen", 100 * *certificate.steal_share);
+  if (certificate.pauses && certificate.pauses->count > 0) {
+    text += fmt::format(", processors paused {:.1f} % of the time (p99 {} ms, p99.9 {} ms)",
+                        100 * certificate.pauses->share, milliseconds(certificate.pauses->p99_ms),
+                        milliseconds(certificate.pauses->p999_ms));
+  }
   return text;
 }
 

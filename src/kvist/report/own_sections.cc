@@ -236,7 +236,8 @@ void add_load_generator(render::Document& document, const analysis::RunAnalysis&
       "read late (by the system's stamps of packets; p99 as \"Read after\"), or may have. Degraded: a part above "
       "{:.0f} "
       "ms and {:.0f} % of the figure; turns begun late by {:.0f} ms or {:.0f} % of the TTFT p95 at p99; more than "
-      "{:.0f} % of the processors' time taken by a hypervisor. Invalid: a part above {:.0f} ms and {:.0f} % of the "
+      "{:.0f} % of the processors' time taken by a hypervisor in pauses that were not measured (those that were are in "
+      "the part). Invalid: a part above {:.0f} ms and {:.0f} % of the "
       "figure. Without such bounds (-, an older file), degraded: loop delay p99 or send delay p99 (sent minus "
       "intended) "
       "above {:.0f} ms or {:.0f} % of the TTFT p95, or a CPU share above {:.2f} of one core.",

@@ -30,6 +30,19 @@ inline constexpr std::size_t kBoundedFigures = 6;
 inline constexpr std::array<std::string_view, kBoundedFigures> kBoundedFigureNames = {
     "ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "itl_p50_ms", "itl_p95_ms", "itl_p99_ms"};
 
+/// What a watcher saw of a processor's pauses, in which it ran nothing: how long after a random instant it ran on.
+struct ClientPauses {
+  std::uint64_t count = 0;  ///< pauses that were seen
+  double share = 0;         ///< of all instants, those within a pause
+  double p99_ms = 0;        ///< over all instants, those without a pause included
+  double p999_ms = 0;
+  double max_ms = 0;
+  /// Nothing else kept the watcher from its processor. If not, its own waiting for one counts as pause.
+  bool real_time = false;
+  double cpu_share = 0;  ///< what the watching cost, of one core
+  friend bool operator==(const ClientPauses&, const ClientPauses&) = default;
+};
+
 /// What the client measured of itself while it measured a level. Nothing: not known on this system.
 struct ClientCertificate {
   std::uint64_t chunks = 0;          ///< content chunks behind the figures
@@ -45,6 +58,7 @@ struct ClientCertificate {
   double loop_stalled_ms = 0;     ///< the sum of them
   std::optional<double> run_queue_share = {};  ///< of the time, the loop's thread was ready and waited for a processor
   std::optional<double> steal_share = {};      ///< of the processors' time, what a hypervisor gave to others
+  std::optional<ClientPauses> pauses = {};     ///< they are in `shares`
   /// Nothing where there are no samples.
   std::array<std::optional<ClientShare>, kBoundedFigures> shares = {};
 

@@ -66,6 +66,12 @@ Result<void> insert_client(const Connection& connection, std::int64_t id, const 
   KVIST_TRY_VOID(insert.run(id, c.chunks, c.stamped_chunks, c.receive_delay_p50_ms, c.receive_delay_p99_ms,
                             c.receive_delay_max_ms, c.dispatch_delay_p99_ms, c.dispatch_delay_max_ms, c.loop_stalls,
                             c.loop_stalled_ms, c.run_queue_share, c.steal_share));
+  if (c.pauses) {
+    const ClientPauses& p = *c.pauses;
+    KVIST_TRY(Statement pauses,
+              connection.prepare("INSERT INTO client_pauses VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"));
+    KVIST_TRY_VOID(pauses.run(id, p.count, p.share, p.p99_ms, p.p999_ms, p.max_ms, p.real_time ? 1 : 0, p.cpu_share));
+  }
   KVIST_TRY(Statement share, connection.prepare("INSERT INTO client_shares VALUES (?1, ?2, ?3, ?4)"));
   for (std::size_t i = 0; i < c.shares.size(); ++i) {
     if (c.shares[i]) KVIST_TRY_VOID(share.run(id, kBoundedFigureNames[i], c.shares[i]->low_ms, c.shares[i]->high_ms));

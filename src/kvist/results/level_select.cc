@@ -165,6 +165,18 @@ ClientCertificate read_certificate(Statement& row) {
   return c;
 }
 
+ClientPauses read_pauses(Statement& row) {
+  ClientPauses p;
+  p.count = row.integer_as<std::uint64_t>();
+  p.share = row.real();
+  p.p99_ms = row.real();
+  p.p999_ms = row.real();
+  p.max_ms = row.real();
+  p.real_time = row.integer() != 0;
+  p.cpu_share = row.real();
+  return p;
+}
+
 void read_share(Statement& row, ClientCertificate& certificate) {
   const std::string name = row.text();
   const ClientShare share{.low_ms = row.real(), .high_ms = row.real()};
@@ -190,6 +202,10 @@ Result<void> read_client(const Connection& connection, std::int64_t id, ClientHe
                               "FROM client_certificates WHERE level = ?1",
                               id, [&](Statement& row) { client.certificate = read_certificate(row); }));
   if (!client.certificate) return {};
+  KVIST_TRY_VOID(for_each_row(connection,
+                              "SELECT count, share, p99_ms, p999_ms, max_ms, real_time, cpu_share "
+                              "FROM client_pauses WHERE level = ?1",
+                              id, [&](Statement& row) { client.certificate->pauses = read_pauses(row); }));
   return for_each_row(connection, "SELECT figure, low_ms, high_ms FROM client_shares WHERE level = ?1 ORDER BY figure",
                       id, [&](Statement& row) { read_share(row, *client.certificate); });
 }

@@ -169,6 +169,16 @@ constexpr std::array kTables = {
   high_ms REAL NOT NULL,
   PRIMARY KEY (level, figure)
 ) STRICT, WITHOUT ROWID)sql"},
+    Table{"client_pauses", R"sql(CREATE TABLE client_pauses (
+  level INTEGER PRIMARY KEY REFERENCES levels (id) ON DELETE CASCADE,
+  count INTEGER NOT NULL,
+  share REAL NOT NULL,
+  p99_ms REAL NOT NULL,
+  p999_ms REAL NOT NULL,
+  max_ms REAL NOT NULL,
+  real_time INTEGER NOT NULL,
+  cpu_share REAL NOT NULL
+) STRICT)sql"},
     Table{"remarks", R"sql(CREATE TABLE remarks (
   level INTEGER NOT NULL REFERENCES levels (id) ON DELETE CASCADE,
   position INTEGER NOT NULL,
@@ -201,7 +211,8 @@ struct Addition {
   std::string_view table;
 };
 constexpr std::array kAdditions = {Addition{3, "engine_steps"}, Addition{4, "turn_sessions"},
-                                   Addition{4, "client_certificates"}, Addition{4, "client_shares"}};
+                                   Addition{4, "client_certificates"}, Addition{4, "client_shares"},
+                                   Addition{5, "client_pauses"}};
 
 /// Versions 2 and later differ from this one by the tables that they did not have yet.
 Result<void> add_tables(const Connection& connection) {

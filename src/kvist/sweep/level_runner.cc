@@ -4,9 +4,10 @@
 
 #include <algorithm>
 
-#include "kvist/base/statistics.h"
+#include "kvist/analysis/repetitions.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/time_of_day.h"
+#include "kvist/report/level_line.h"
 
 namespace kvist::sweep {
 
@@ -29,21 +30,6 @@ bool await(const std::future<void>& future, const deploy::Until& until) {
 
 std::string milliseconds(const std::optional<double>& value) {
   return value ? fmt::format("{:.{}f} ms", *value, *value < 100 ? 1 : 0) : "none";
-}
-
-/// Exact, over the successful turns sent within the measuring window.
-Distribution ttft_of(const results::LevelRecord& record) {
-  std::vector<double> ttft;
-  for (const workload::TurnSample& turn : record.turns) {
-    const bool counts = turn.outcome == workload::TurnOutcome::kSucceeded && turn.first_token != TimePoint{} &&
-                        turn.sent >= record.measure_from && turn.sent <= record.measure_to;
-    if (counts) ttft.push_back(turn.ttft_ms());
-  }
-  return kvist::describe(std::move(ttft));
-}
-
-std::string percentile(const Distribution& distribution, double Distribution::* which) {
-  return milliseconds(distribution.count > 0 ? std::optional(distribution.*which) : std::nullopt);
 }
 
 std::size_t count(const std::vector<workload::TurnSample>& turns, workload::TurnOutcome outcome) {
@@ -198,11 +184,10 @@ Result<void> LevelRunner::hand_on(const LevelProcedure& procedure, const KeepLev
   for (Measured& measured : std::span(measured_).first(complete)) {
     results::LevelRecord& record = measured.record;
     record.client = summarise_client(measured.client_load, measured.client_time, record);
-    const Distribution ttft = ttft_of(record);
-    progress_(fmt::format("{}: done: {} turns, {} failed, TTFT p50 {}, p95 {} of all {} in the window, KV hit rate {}",
+    progress_(fmt::format("{}: done: {} turns, {} failed, KV hit rate {}, {}",
                           title_of(measured.level, method_.repetitions), record.turns.size(),
-                          count(record.turns, workload::TurnOutcome::kFailed), percentile(ttft, &Distribution::p50),
-                          percentile(ttft, &Distribution::p95), ttft.count, hit_rate(record.workers)));
+                          count(record.turns, workload::TurnOutcome::kFailed), hit_rate(record.workers),
+                          report::level_line(analysis::merge_repetitions({analysis::measure(record, method_)}))));
     KVIST_TRY_VOID(keep(record));
   }
   return {};

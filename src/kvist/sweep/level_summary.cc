@@ -53,6 +53,35 @@ results::WorkerLevelRecord counters(const WorkerMetrics& before, const WorkerMet
   return record;
 }
 
+/// The delays that count as pauses.
+std::vector<analysis::PauseLaw::Bin> pause_bins(const loadgen::WatchedPauses& watched) {
+  std::vector<analysis::PauseLaw::Bin> bins;
+  const auto all = static_cast<double>(watched.late.count());
+  for (const auto& [at_most, count] : watched.late.buckets()) {
+    if (at_most <= loadgen::kLeastPause) continue;
+    bins.push_back({.ms = to_milliseconds(at_most), .share = static_cast<double>(count) / all});
+  }
+  return bins;
+}
+
+results::ClientPauses summarise_pauses(const loadgen::WatchedPauses& watched, Duration elapsed) {
+  results::ClientPauses pauses{.count = watched.pauses,
+                               .p99_ms = to_milliseconds(watched.late.quantile(0.99)),
+                               .p999_ms = to_milliseconds(watched.late.quantile(0.999)),
+                               .max_ms = to_milliseconds(watched.late.max()),
+                               .real_time = watched.real_time};
+  for (const auto& [ms, share] : pause_bins(watched)) pauses.share += share;
+  if (elapsed > Duration(0)) pauses.cpu_share = watched.cpu_seconds / to_seconds(elapsed);
+  return pauses;
+}
+
+/// The pauses to take into account. A watcher that has to wait for its processor like everybody else sees pauses even
+/// where no hypervisor takes any time; those delays are in the stamps of packets already.
+analysis::PauseLaw pauses_in(const loadgen::ClientLoad& load) {
+  if (!load.pauses || (!load.pauses->real_time && load.steal_share == 0.0)) return {};
+  return {pause_bins(*load.pauses), load.pauses->pauses};
+}
+
 }  // namespace
 
 std::vector<results::WorkerLevelRecord> summarise_workers(const WorkerReadings& readings,
@@ -93,12 +122,13 @@ results::ClientHealth summarise_client(const loadgen::ClientLoad& load, Duration
     if (turn.sent != TimePoint{}) delays.push_back(to_milliseconds(turn.sent - std::max(turn.ready, turn.intended)));
   }
   health.send_delay_p99_ms = describe(std::move(delays)).p99;
-  health.certificate = analysis::certify(level);
+  health.certificate = analysis::certify(level, pauses_in(load));
   if (health.certificate) {
     results::ClientCertificate& certificate = *health.certificate;
     certificate.loop_stalls = load.loop_stalls;
     certificate.loop_stalled_ms = load.loop_stalled_ms;
     certificate.steal_share = load.steal_share;
+    if (load.pauses) certificate.pauses = summarise_pauses(*load.pauses, elapsed);
     if (load.run_queue_seconds && elapsed > Duration(0)) {
       certificate.run_queue_share = *load.run_queue_seconds / to_seconds(elapsed);
     }
