@@ -99,7 +99,8 @@ def ideal_of_users(kvist, folder, workload, seed):
 
 def measure(kvist, folder, workload, rate, seed, modes):
     """Turns of each mode and the function of a turn that gives its ideal time to first token."""
-    folder = folder / f"{workload.name}-{rate:g}-{seed}"
+    # Without a point, behind which with_suffix() would take the rest for a suffix, and give the files of two rates one name.
+    folder = folder / f"{workload.name}-{rate:g}-{seed}".replace(".", "_")
     if workload.closed:
         users = round(rate)
         return run_users(kvist, folder, workload, users, seed, modes), ideal_of_users(kvist, folder, workload, seed)
