@@ -57,7 +57,7 @@ ROLE = [
 
 
 def names(servers, kind, group="/apis/apps/v1"):
-    items = servers.call("GET", f"{group}/namespaces/default/{kind}?labelSelector=app.kubernetes.io/part-of%3Dbench")["items"]
+    items = servers.call("GET", f"{group}/namespaces/default/{kind}?labelSelector=kvist.io/deployment%3Dbench")["items"]
     return sorted(each["metadata"]["name"] for each in items)
 
 
@@ -120,6 +120,21 @@ def keeps_what_is_to_be_kept(folder, servers, kubeconfig):
     assert names(servers, "deployments") == PARTS, "it was to be kept"
 
 
+def leaves_alone_what_is_not_its_own(folder, servers, kubeconfig, results):
+    other = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "bench-worker-1", "namespace": "default", "labels": {"app.kubernetes.io/part-of": "bench"}},
+             "spec": {"selector": {"app": "other"}, "ports": [{"name": "http", "port": 80}]}}
+    servers.apply(other)
+    file = pathlib.Path(folder) / "other.yaml"
+    file.write_text("deployment:\n" + text(kubeconfig))
+    done = subprocess.run([BINARY, "up", "-f", file, "--no-dashboard"], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 1 and "services default/bench-worker-1 is there already and is not of this deployment" in done.stderr, done.stdout + done.stderr
+    assert names(servers, "deployments") == [], "nothing was begun"
+    path = "/api/v1/namespaces/default/services/bench-worker-1"
+    assert servers.call("GET", path)["spec"]["selector"] == {"app": "other"}, "it is as it was"
+    servers.call("DELETE", path)
+    results.fact("a Service of that name which is another's: refused, and left as it was", "yes")
+
+
 def tells_why_nothing_runs(folder, servers, stand_ins, kubeconfig, results):
     stand_ins.paused = True
     file = pathlib.Path(folder) / "stuck.yaml"
@@ -149,6 +164,7 @@ def main():
         is_up_until_asked_to_end(folder, servers, kubeconfig, results)
         keeps_what_is_to_be_kept(folder, servers, kubeconfig)
         tells_why_nothing_runs(folder, servers, stand_ins, kubeconfig, results)
+        leaves_alone_what_is_not_its_own(folder, servers, kubeconfig, results)
         eventually(lambda: not stand_ins.pods, "no pod is left")
         assert stand_ins.problem is None, repr(stand_ins.problem)
     results.write()

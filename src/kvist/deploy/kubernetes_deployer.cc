@@ -40,18 +40,22 @@ Result<void> KubernetesDeployer::apply(const spec::DeploymentSpec& deployment, c
   const Until patient{.deadline = net::now() + kubernetes_.ready_timeout, .stop = until.stop};
   KVIST_TRY(std::vector<KubernetesPart> parts, kubernetes_parts(deployment, session_.name_space()));
   auto applied = apply_parts(std::move(parts), patient);
-  if (!applied) {
-    stop();
-    return applied;
+  auto addresses = applied ? find_addresses(deployment) : std::unexpected(std::move(applied).error());
+  if (!addresses) {
+    remove_parts();
+    return std::unexpected(std::move(addresses).error());
   }
-  KVIST_TRY(Addresses addresses, find_addresses(deployment));
-  client_.emplace(std::move(addresses), [this] { return check_alive(); });
+  client_.emplace(*std::move(addresses), [this] { return check_alive(); });
   return {};
 }
 
 // All are applied before any is waited for, so that they start side by side.
 Result<void> KubernetesDeployer::apply_parts(std::vector<KubernetesPart> parts, const Until& until) {
   KVIST_TRY_VOID(remove_all_of(parts.front().deployment, until));
+  for (const KubernetesPart& part : parts) {
+    KVIST_TRY_VOID(check_own(kubernetes::kServices, part));
+    KVIST_TRY_VOID(check_own(kubernetes::kDeployments, part));
+  }
   parts_ = std::move(parts);
   for (const KubernetesPart& part : parts_) {
     KVIST_TRY(const std::string service, session_.apply(kubernetes::kServices, part.object, part.service, until));
@@ -69,18 +73,39 @@ Result<void> KubernetesDeployer::apply_parts(std::vector<KubernetesPart> parts, 
   return {};
 }
 
+// Page by page: what is removed is on no later page.
 Result<void> KubernetesDeployer::remove_all_of(const std::string& deployment, const Until& until) const {
-  const auto listed = session_.list(session_.all(kubernetes::kDeployments, fmt::format("{}={}", kPartOf, deployment)));
-  if (!listed) return std::unexpected(to_error(listed.error()).in("Deployments of " + deployment));
-  JsonDocument document({.name = "DeploymentList"});
-  KVIST_TRY(const kubernetes::ListPage page, kubernetes::read_list_page(document, *listed));
-  if (!page.items) return {};
-  for (const JsonValue item : *page.items) {
-    KVIST_TRY(const JsonObject object, item.as_object());
-    KVIST_TRY(const kubernetes::ObjectName name, kubernetes::read_object_name(object));
-    KVIST_TRY_VOID(remove(name.name, until));
+  const kubernetes::Collection all = session_.all(kubernetes::kDeployments, fmt::format("{}={}", kPartOf, deployment));
+  bool more = true;
+  while (more) {
+    const auto listed = session_.list(all);
+    if (!listed) return std::unexpected(to_error(listed.error()).in("Deployments of " + deployment));
+    JsonDocument document({.name = "DeploymentList"});
+    KVIST_TRY(const kubernetes::ListPage page, kubernetes::read_list_page(document, *listed));
+    more = !page.continue_token.empty() && net::now() < until.deadline;
+    if (!page.items) return {};
+    for (const JsonValue item : *page.items) {
+      KVIST_TRY(const JsonObject object, item.as_object());
+      KVIST_TRY(const kubernetes::ObjectName name, kubernetes::read_object_name(object));
+      KVIST_TRY_VOID(remove(name.name, until));
+    }
   }
   return {};
+}
+
+Result<void> KubernetesDeployer::check_own(const kubernetes::Resource& resource, const KubernetesPart& part) const {
+  const auto found = session_.get(resource, part.object);
+  if (!found && found.error().kind == kubernetes::ApiErrorKind::kNotFound) return {};
+  const std::string what = fmt::format("{} {}/{}", resource.plural, session_.name_space(), part.object);
+  if (!found) return std::unexpected(to_error(found.error()).in(what));
+  JsonDocument document({.name = what});
+  KVIST_TRY(const JsonObject object, document.parse_object(*found));
+  KVIST_TRY(const kubernetes::PodMetadata metadata, kubernetes::read_pod_metadata(object));
+  if (metadata.find(kPartOf) == part.deployment) return {};  // being removed still
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("{} is there already and is not of this deployment (no label {}={}): give the deployment "
+                          "another name or namespace, or remove it",
+                          what, kPartOf, part.deployment));
 }
 
 Result<void> KubernetesDeployer::await_rollout(const KubernetesPart& part, const Until& until) const {
@@ -184,12 +209,16 @@ Result<void> KubernetesDeployer::remove(const std::string& object, const Until& 
 }
 
 // The gateway goes first, so that it does not count the ends of its workers as failures.
-void KubernetesDeployer::stop() {
-  client_.reset();
+void KubernetesDeployer::remove_parts() {
   const Until until = Until::after(kRemoval, {});
   std::ranges::reverse(parts_);
-  if (!kubernetes_.keep)
-    for (const KubernetesPart& part : parts_) (void)remove(part.object, until);
+  for (const KubernetesPart& part : parts_) (void)remove(part.object, until);
+  parts_.clear();
+}
+
+void KubernetesDeployer::stop() {
+  client_.reset();
+  if (!kubernetes_.keep) remove_parts();
   parts_.clear();
 }
 

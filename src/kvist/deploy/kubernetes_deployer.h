@@ -44,16 +44,19 @@ class KubernetesDeployer final : public Deployer {
       : kubernetes_(std::move(kubernetes)), session_(std::move(session)) {}
   [[nodiscard]] Result<void> apply_parts(std::vector<KubernetesPart> parts, const Until& until);
   [[nodiscard]] Result<void> remove_all_of(const std::string& deployment, const Until& until) const;
+  /// Refuses to touch an object of the part's name that is not the deployment's.
+  [[nodiscard]] Result<void> check_own(const kubernetes::Resource& resource, const KubernetesPart& part) const;
   [[nodiscard]] Result<void> await_rollout(const KubernetesPart& part, const Until& until) const;
   [[nodiscard]] kubernetes::ApiResult<std::string> slices_of(const KubernetesPart& part) const;
   [[nodiscard]] Result<PodAddress> pod_of(const KubernetesPart& part) const;
   [[nodiscard]] Result<Addresses> find_addresses(const spec::DeploymentSpec& deployment) const;
   [[nodiscard]] Result<void> remove(const std::string& object, const Until& until) const;
+  void remove_parts();
   [[nodiscard]] Result<const DeploymentClient*> running() const;
 
   spec::KubernetesDeploymentSpec kubernetes_;
   ClusterSession session_;
-  std::vector<KubernetesPart> parts_;  // that were applied
+  std::vector<KubernetesPart> parts_;  // that were applied; none of their names is another's
   std::optional<DeploymentClient> client_;
   TimePoint next_look_{};  // of check_alive(), which is called often
 };

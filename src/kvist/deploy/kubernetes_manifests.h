@@ -17,8 +17,8 @@ inline constexpr std::uint16_t kPodHttpPort = 8000;
 inline constexpr std::uint16_t kPodAdminPort = 8001;
 inline constexpr std::uint16_t kPodKvEventsPort = 5557;
 inline constexpr std::uint16_t kPodKvReplayPort = 5558;
-/// The label of all objects that names their deployment.
-inline constexpr std::string_view kPartOf = "app.kubernetes.io/part-of";
+/// The label of all objects that names their deployment. It is kvist's own, as what has it may be removed.
+inline constexpr std::string_view kPartOf = "kvist.io/deployment";
 /// Names of these in Services and slices.
 inline constexpr std::string_view kHttpPortName = "http";
 inline constexpr std::string_view kAdminPortName = "admin";
@@ -27,7 +27,7 @@ inline constexpr std::string_view kAdminPortName = "admin";
 struct KubernetesPart {
   std::string name;        ///< of the part: "worker-0", "gateway"
   std::string object;      ///< of its objects: "bench-worker-0"
-  std::string deployment;  ///< "bench": the label app.kubernetes.io/part-of of all its objects
+  std::string deployment;  ///< "bench": the label kPartOf of all its objects
   std::string model;       ///< that a worker serves; empty: the gateway
   std::string workload;    ///< apps/v1 Deployment, JSON
   std::string service;     ///< v1 Service, JSON
