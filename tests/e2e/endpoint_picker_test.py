@@ -24,9 +24,18 @@ class Picker:
         config = gateway_config(workers, mode, patient=True)
         if "drain_timeout" in more:
             config = config.replace("  drain_timeout: 1 s\n", "")
-        self.process = Process(folder, "epp", "epp", config.replace("gateway:\n", "gateway:\n" + more, 1))
+        self.reach(Process(folder, "epp", "epp", config.replace("gateway:\n", "gateway:\n" + more, 1)), credentials)
         self.endpoints = {f"127.0.0.1:{w.ports['http']}": w for w in workers}
-        target = f"localhost:{self.process.ports['grpc']}"
+
+    @classmethod
+    def before(cls, process):
+        """The calls at one that runs already."""
+        made = cls.__new__(cls)
+        made.reach(process)
+        return made
+
+    def reach(self, process, credentials=None):
+        self.process, target = process, f"localhost:{process.ports['grpc']}"
         self.channel = grpc.secure_channel(target, credentials) if credentials else grpc.insecure_channel(target)
 
     def await_workers(self):

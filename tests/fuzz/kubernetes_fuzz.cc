@@ -29,6 +29,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     KVIST_CHECK(worker.port != 0 && !worker.host.empty(), "a worker can be reached");
     KVIST_CHECK(worker.host.find_first_of("/@?# ") == std::string::npos, "a host is nothing but a host");
   }
+  Informer<InferencePool> pools(read_inference_pool, 1);
+  Informer<Pod> pool_pods(read_pod, 1);
+  KVIST_CHECK(pools.poll(now).kind == ListWatch::Action::Kind::kList, "the first thing is a list");
+  pools.on_page(text, now);
+  KVIST_CHECK(pool_pods.poll(now).kind == ListWatch::Action::Kind::kList, "the first thing is a list");
+  pool_pods.on_page(text, now);
+  for (const auto& [key, pool] : pools.objects()) {
+    KVIST_CHECK(!pool.label_selector().empty(), "a pool without labels would select every pod");
+    for (const Worker& worker : workers_of(pool, pool_pods.objects(), {.group = "g", .model = "m"}))
+      KVIST_CHECK(worker.port != 0 && worker.host.find_first_of("/@?# ") == std::string::npos, "a host and a port");
+  }
   const ApiError error =
       error_of({.status = 400 + static_cast<int>(size % 200), .headers = {}, .body = std::string(text)});
   KVIST_CHECK(!to_error(error).message.empty(), "an error says what is wrong");

@@ -25,6 +25,11 @@ TEST(ApiRequest, NamesTheCollectionAndEscapesWhatIsGiven) {
   EXPECT_THAT(list(kSlices, 500, "a&b=c").target, HasSubstr("&continue=a%26b%3Dc"));
   EXPECT_THAT(watch(kSlices, "12").target,
               HasSubstr("?watch=true&allowWatchBookmarks=true&timeoutSeconds=300&resourceVersion=12&"));
+  const Collection pool{.resource = kInferencePools, .name_space = "ns", .only = "llama"};
+  EXPECT_EQ(list(pool, 500, "").target,
+            "/apis/inference.networking.k8s.io/v1/namespaces/ns/"
+            "inferencepools?limit=500&fieldSelector=metadata.name%3Dllama");
+  EXPECT_THAT(may_i("list", pool).body, HasSubstr(R"("name":"llama")")) << "rights may be for one name only";
   EXPECT_EQ(get({.resource = kPods, .name_space = "ns"}, "a/b").target, "/api/v1/namespaces/ns/pods/a%2Fb");
 }
 

@@ -152,6 +152,32 @@ TEST(InformerTest, KeepsItsStateWhileTheServerIsGoneAndSaysSo) {
   EXPECT_THAT(informer.protocol().problem(), IsEmpty());
 }
 
+TEST(InformerTest, ListsSoonAfterAnOutageThatItsVersionDidNotOutlive) {
+  Slices informer = slices();
+  (void)informer.poll(at({}));
+  informer.on_page(sample_page({}, 7), at({}));
+  TimePoint now = at({});
+  for (int i = 0; i < 20; ++i) {
+    now = next_action(informer, now).first;
+    informer.on_failed(kGone, now);
+  }
+  now = next_action(informer, now).first;
+  // The first refusal is answered at once; those of a server that calls every list too old, less and less.
+  Duration longest{};
+  for (int i = 0; i < 10; ++i) {
+    informer.on_failed({.kind = ApiErrorKind::kExpired, .status = 410}, now);
+    const auto [listed, action] = next_action(informer, now);
+    EXPECT_EQ(action.kind, Kind::kList);
+    if (i == 0) {
+      EXPECT_LE(listed - now, ListWatch::kFirstDelay);
+    }
+    longest = std::max(longest, listed - now);
+    informer.on_page(sample_page({}, 8 + i), listed);
+    now = next_action(informer, listed).first;
+  }
+  EXPECT_GT(longest, ListWatch::kMostDelay / 2);
+}
+
 TEST(InformerTest, WaitsAsLongAsTheServerSays) {
   Slices informer = slices();
   EXPECT_EQ(informer.poll(at({})).kind, Kind::kList);

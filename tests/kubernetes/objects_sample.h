@@ -30,6 +30,31 @@ inline std::string sample_slice(const std::string& name, int version, const std:
                      name, version, type, list);
 }
 
+struct SamplePod {
+  std::string name;
+  std::string address;
+  std::string ready = "True";
+  std::string phase = "Running";
+  bool terminating = false;
+  std::string metadata = {};  ///< further fields: R"("labels":{...},)"
+};
+
+inline std::string sample_pod(const SamplePod& pod) {
+  const std::string deleted = pod.terminating ? R"("deletionTimestamp":"2026-01-01T00:00:00Z",)" : "";
+  const std::string address = pod.address.empty() ? "" : fmt::format(R"("podIP":"{}",)", pod.address);
+  return fmt::format(R"({{"kind":"Pod","metadata":{{"name":"{}","namespace":"ns",{}{}"resourceVersion":"1"}},)"
+                     R"("status":{{"phase":"{}",{}"conditions":[{{"type":"PodScheduled","status":"True"}},)"
+                     R"({{"type":"Ready","status":"{}"}}]}}}})",
+                     pod.name, pod.metadata, deleted, pod.phase, address, pod.ready);
+}
+
+inline std::string sample_pool(const std::string& labels, const std::string& ports) {
+  return fmt::format(R"({{"kind":"InferencePool","metadata":{{"name":"llama","namespace":"ns","resourceVersion":"1"}},)"
+                     R"("spec":{{"selector":{{"matchLabels":{{{}}}}},"targetPorts":[{}],)"
+                     R"("endpointPickerRef":{{"name":"kvist-epp","port":{{"number":9002}}}}}}}})",
+                     labels, ports);
+}
+
 inline std::string sample_page(const std::vector<std::string>& items, int version, const std::string& token = "") {
   std::string list;
   for (const std::string& item : items) list += (list.empty() ? "" : ",") + item;

@@ -56,13 +56,20 @@ TEST(ReadGateway, TakesWorkersBehindServicesOfKubernetes) {
   EXPECT_EQ(other.port, 30'000);
   EXPECT_EQ(other.kubernetes->kubeconfig, "/etc/kvist/admin.conf");
   EXPECT_EQ(other.kv_events_port, 5'557);
+  const auto of_pool = read_gateway(parsed("workers: [{kubernetes: {inference_pool: llama, role: decode}}]\n"));
+  ASSERT_TRUE(of_pool) << message(of_pool);
+  EXPECT_EQ(*of_pool->worker_groups.at(0).kubernetes,
+            (KubernetesSourceSpec{.inference_pool = "llama", .role = "decode"}));
 }
 
 TEST(ReadGateway, RefusesServicesOfKubernetesThatCannotBe) {
   const auto refusal = [](const std::string& group) {
     return message(read_gateway(parsed("workers:\n- " + group + "\n")));
   };
-  EXPECT_THAT(refusal("{kubernetes: {namespace: x}}"), HasSubstr("key \"service\" is missing"));
+  EXPECT_THAT(refusal("{kubernetes: {namespace: x}}"), HasSubstr("either service or inference_pool"));
+  EXPECT_THAT(refusal("{kubernetes: {service: x, inference_pool: y}}"), HasSubstr("either service or inference_pool"));
+  EXPECT_THAT(refusal("{kubernetes: {inference_pool: y, pods: app=y}}"), HasSubstr("the pool's own selector"));
+  EXPECT_THAT(refusal("{kubernetes: {inference_pool: y, port: http}}"), HasSubstr("a pool's ports have no names"));
   EXPECT_THAT(refusal("{kubernetes: {service: a/b}}"), HasSubstr("service"));
   EXPECT_THAT(refusal("{kubernetes: {service: x, port: 0}}"), HasSubstr("a port's number or its name"));
   EXPECT_THAT(refusal("{kubernetes: {service: x, role: decode}}"), HasSubstr("role without pods"));

@@ -92,14 +92,14 @@ class Examination {
       error("api_forbidden", where,
             fmt::format("{} does not allow in {}: {}", cluster.server, cluster.name_space,
                         fmt::join(cluster.forbidden, ", ")),
-            "a Role with list and watch of endpointslices (discovery.k8s.io), and of pods where `pods` is given");
+            "a Role with list and watch of what is named, as docs/guide/kubernetes.md has it");
     } else if (!cluster.problem.empty()) {
       error("api_fails", where, cluster.problem, "an API server of version 1.21 or later");
     } else if (cluster.workers == 0) {
       warning("service_without_workers", where,
-              fmt::format("{}/{} has {} EndpointSlices and no ready endpoint that is a worker", cluster.name_space,
-                          cluster.service, cluster.slices),
-              "the name of a Service whose pods are ready; its port's name or number; pods that `pods` selects");
+              fmt::format("{}/{} has {}, and no ready endpoint that is a worker", cluster.name_space, cluster.service,
+                          cluster.objects),
+              "the name of a Service or InferencePool whose pods are ready; its port; pods that `pods` selects");
     }
   }
 

@@ -80,16 +80,16 @@ struct DnsFacts {
   std::size_t unexamined = 0;  ///< of these, those that nobody asked, because they are too many
 };
 
-/// A Service of Kubernetes whose endpoints are workers.
+/// A Service or InferencePool of Kubernetes whose endpoints are workers.
 struct ClusterFacts {
   std::string group = {};
-  std::string service = {};
+  std::string service = {};  ///< or the pool
   std::string name_space = {};
   std::string server = {};                  ///< the API server's URL
   bool answers = false;                     ///< the API server does
   std::vector<std::string> forbidden = {};  ///< of what the gateway needs: "watch pods"
   std::string problem = {};                 ///< empty: all was answered
-  std::size_t slices = 0;
+  std::string objects = {};                 ///< that were found: "2 EndpointSlices"
   std::size_t workers = 0;
 };
 

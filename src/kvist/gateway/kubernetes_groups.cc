@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "kvist/gateway/cluster_source.h"
 #include "kvist/gateway/mode_from_environment.h"
 #include "kvist/gateway/shared_parts.h"
 #include "kvist/kubernetes/api_client.h"
-#include "kvist/kubernetes/informer_driver.h"
 #include "kvist/telemetry/log.h"
 
 namespace kvist::gateway {
@@ -36,49 +36,14 @@ std::string_view to_string(DiscoveryState state) {
   return "starting";
 }
 
-kubernetes::WorkerSelection selection_of(const spec::WorkerGroupSpec& group, const std::string& model) {
-  return {.group = group.name,
-          .port_name = group.kubernetes->port_name,
-          .port = group.port,
-          .watches_pods = !group.kubernetes->pods.empty(),
-          .model = model,
-          .role = group.kubernetes->role,
-          .kv_events_port = group.kv_events_port,
-          .kv_replay_port = group.kv_replay_port};
-}
-
-std::vector<spec::UpstreamSpec> workers_of(const spec::WorkerGroupSpec& group,
-                                           const std::vector<kubernetes::Worker>& workers) {
-  std::vector<spec::UpstreamSpec> upstreams;
-  upstreams.reserve(workers.size());
-  for (const kubernetes::Worker& worker : workers) {
-    const std::string host = worker.host.contains(':') ? fmt::format("[{}]", worker.host) : worker.host;
-    const auto zmq = [&](std::uint16_t port) { return port == 0 ? "" : fmt::format("tcp://{}:{}", host, port); };
-    upstreams.push_back({.name = worker.name,
-                         .url = fmt::format("{}://{}:{}", group.https ? "https" : "http", host, worker.port),
-                         .kv_events = zmq(worker.kv_events_port),
-                         .kv_replay = zmq(worker.kv_replay_port),
-                         .limits = group.limits,
-                         .api_key_file = group.api_key_file,
-                         .tls = group.tls});
-  }
-  return upstreams;
-}
-
-std::string slices_of(const spec::KubernetesSourceSpec& source) {
-  return "kubernetes.io/service-name=" + source.service;
-}
-
-/// One Service that is followed.
+/// One Service or InferencePool that is followed.
 class KubernetesGroups::Group {
  public:
   Group(net::EventLoop& loop, spec::WorkerGroupSpec of, const std::string& model, FleetChanges& changes)
       : loop_(&loop),
         spec_(std::move(of)),
-        selection_(selection_of(spec_, model)),
         changes_(&changes),
-        slices_(kubernetes::read_endpoint_slice, random_seed()),
-        pods_(kubernetes::read_pod_metadata, random_seed()),
+        source_(make_cluster_source(spec_, model)),
         timer_(loop) {}
 
   void start() {
@@ -90,8 +55,7 @@ class KubernetesGroups::Group {
 
   void stop() {
     timer_.cancel();
-    follow_slices_.reset();
-    follow_pods_.reset();
+    source_->stop();
     client_.reset();
   }
 
@@ -108,18 +72,19 @@ class KubernetesGroups::Group {
 
   [[nodiscard]] DiscoveryReport report() const {
     DiscoveryReport report{.group = spec_.name,
-                           .service = spec_.kubernetes->service,
+                           .service = name_of(*spec_.kubernetes),
                            .state = state(),
                            .stale_since = stale_since(),
                            .problem = problem(),
                            .workers = workers_.size(),
-                           .unreadable = slices_.unreadable() + pods_.unreadable()};
-    for (const kubernetes::InformerBase* const each : informers()) {
+                           .calls = source_->past_calls()};
+    for (const kubernetes::InformerBase* const each : source_->copies()) {
       const kubernetes::ListWatch::Counters& calls = each->protocol().counters();
       report.calls.lists += calls.lists;
       report.calls.watches += calls.watches;
       report.calls.expired += calls.expired;
       report.calls.failures += calls.failures;
+      report.unreadable += each->unreadable();
     }
     return report;
   }
@@ -130,40 +95,21 @@ class KubernetesGroups::Group {
     KVIST_TRY(kubernetes::ClusterAccess access, kubernetes::find_access(source.kubeconfig, environment));
     const std::string name_space = source.name_space.empty() ? access.name_space : source.name_space;
     telemetry::log_info(kComponent, fmt::format("{}: follows the endpoints of {}/{} at {}", spec_.name, name_space,
-                                                source.service, access.server));
+                                                name_of(source), access.server));
     KVIST_TRY(client_, kubernetes::ApiClient::create(*loop_, std::move(access)));
-    follow_slices_ = std::make_unique<kubernetes::InformerDriver>(
-        *loop_, *client_,
-        kubernetes::Collection{
-            .resource = kubernetes::kEndpointSlices, .name_space = name_space, .label_selector = slices_of(source)},
-        slices_, [this] { on_event(); });
-    if (selection_.watches_pods) {
-      follow_pods_ = std::make_unique<kubernetes::InformerDriver>(*loop_, *client_,
-                                                                  kubernetes::Collection{.resource = kubernetes::kPods,
-                                                                                         .name_space = name_space,
-                                                                                         .label_selector = source.pods,
-                                                                                         .metadata_only = true},
-                                                                  pods_, [this] { on_event(); });
-      follow_pods_->start();
-    }
-    follow_slices_->start();
     problem_.clear();
+    source_->start(*loop_, *client_, name_space, [this] { on_event(); });
     return {};
   }
 
-  [[nodiscard]] std::vector<const kubernetes::InformerBase*> informers() const {
-    if (selection_.watches_pods) return {&slices_, &pods_};
-    return {&slices_};
-  }
-
   [[nodiscard]] bool synced() const {
-    return std::ranges::all_of(informers(), [](const auto* each) { return each->protocol().synced(); });
+    return std::ranges::all_of(source_->copies(), [](const auto* each) { return each->protocol().synced(); });
   }
 
   [[nodiscard]] std::optional<TimePoint> stale_since() const {
     std::optional<TimePoint> since;
     if (!synced()) return since;
-    for (const kubernetes::InformerBase* const each : informers()) {
+    for (const kubernetes::InformerBase* const each : source_->copies()) {
       const auto of_this = each->protocol().stale_since();
       if (of_this && (!since || *of_this < *since)) since = of_this;
     }
@@ -177,25 +123,24 @@ class KubernetesGroups::Group {
 
   [[nodiscard]] std::string problem() const {
     if (!problem_.empty()) return problem_;
-    for (const kubernetes::InformerBase* const each : informers())
+    for (const kubernetes::InformerBase* const each : source_->copies())
       if (!each->protocol().problem().empty()) return each->protocol().problem();
-    for (const kubernetes::InformerBase* const each : informers())
+    for (const kubernetes::InformerBase* const each : source_->copies())
       if (!each->unreadable_problem().empty()) return "left out: " + each->unreadable_problem();
-    return {};
+    return source_->problem();
   }
 
   /// The cluster has reported something, or has stopped reporting.
   void on_event() {
     log_state();
-    const std::uint64_t changes = slices_.changes() + pods_.changes();
+    const std::uint64_t changes = source_->changes();
     if (!synced() || changes == seen_) return;
     seen_ = changes;
-    std::vector<spec::UpstreamSpec> workers =
-        workers_of(spec_, kubernetes::workers_of(slices_.objects(), pods_.objects(), selection_));
+    std::vector<spec::UpstreamSpec> workers = workers_of(spec_, source_->workers());
     const FleetPlan plan = plan_of(workers_, workers);
     if (plan.empty()) return;
     telemetry::log_info(kComponent, fmt::format("{} ({}): {} workers; {} are new, {} have changed, {} are gone",
-                                                spec_.name, spec_.kubernetes->service, workers.size(), plan.add.size(),
+                                                spec_.name, name_of(*spec_.kubernetes), workers.size(), plan.add.size(),
                                                 plan.replace.size(), plan.drain.size()));
     workers_ = std::move(workers);
     changes_->carry_out(plan, WorkerSource::kKubernetes);
@@ -223,14 +168,10 @@ class KubernetesGroups::Group {
 
   net::EventLoop* loop_;
   spec::WorkerGroupSpec spec_;
-  kubernetes::WorkerSelection selection_;
   FleetChanges* changes_;
-  kubernetes::Informer<kubernetes::EndpointSlice> slices_;
-  kubernetes::Informer<kubernetes::PodMetadata> pods_;
+  std::unique_ptr<ClusterSource> source_;
   net::Timer timer_;
   std::unique_ptr<kubernetes::ApiClient> client_;
-  std::unique_ptr<kubernetes::InformerDriver> follow_slices_;
-  std::unique_ptr<kubernetes::InformerDriver> follow_pods_;
   std::vector<spec::UpstreamSpec> workers_;  // as carried out last
   std::optional<std::uint64_t> seen_ = {};   // changes of the copies, that the workers are of; nothing: of no copy
   std::string problem_;                      // why nothing can be asked; empty: it can

@@ -1,4 +1,4 @@
-// Workers behind Services of Kubernetes.
+// Workers in clusters of Kubernetes.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,10 @@
 #include "kvist/gateway/fleet_changes.h"
 #include "kvist/gateway/reloaded_file.h"
 #include "kvist/kubernetes/list_watch.h"
-#include "kvist/kubernetes/worker_mapping.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/spec/deployment.h"
 
 namespace kvist::gateway {
-
-/// Which of the Service's endpoints are workers of the model. Requires: the group is one of Kubernetes.
-[[nodiscard]] kubernetes::WorkerSelection selection_of(const spec::WorkerGroupSpec& group, const std::string& model);
-/// These workers as the gateway reaches them.
-[[nodiscard]] std::vector<spec::UpstreamSpec> workers_of(const spec::WorkerGroupSpec& group,
-                                                         const std::vector<kubernetes::Worker>& workers);
-/// The label selector of the Service's EndpointSlices.
-[[nodiscard]] std::string slices_of(const spec::KubernetesSourceSpec& source);
 
 enum class DiscoveryState : std::uint8_t {
   kStarting,  ///< nothing is known yet
@@ -39,7 +30,7 @@ inline constexpr DiscoveryState kDiscoveryStates[] = {DiscoveryState::kStarting,
 /// Where a group's workers come from, and how current that is.
 struct DiscoveryReport {
   std::string group = {};
-  std::string service = {};
+  std::string service = {};  ///< or the InferencePool
   DiscoveryState state = DiscoveryState::kStarting;
   std::optional<TimePoint> stale_since = {};
   std::string problem = {};  ///< of the last call to the API server; empty: none
@@ -48,7 +39,7 @@ struct DiscoveryReport {
   kubernetes::ListWatch::Counters calls = {};
 };
 
-/// Follows the EndpointSlices of each group's Service, and its pods if the group wants what they say of themselves.
+/// Follows each group's Service or InferencePool (ClusterSource).
 /// Endpoints that come are added to the fleet, those that are gone, unready or terminating are drained. While the API
 /// server is gone the fleet stays what it was. Every gateway follows by itself; none leads. Threads: the loop's.
 class KubernetesGroups {

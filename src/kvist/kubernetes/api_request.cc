@@ -33,7 +33,10 @@ net::HttpRequest with_body(net::HttpRequest made, std::string_view type, std::st
 }
 
 std::string selector_of(const Collection& in) {
-  return in.label_selector.empty() ? std::string() : fmt::format("&labelSelector={}", in_query(in.label_selector));
+  std::string selector;
+  if (!in.label_selector.empty()) selector += fmt::format("&labelSelector={}", in_query(in.label_selector));
+  if (!in.only.empty()) selector += fmt::format("&fieldSelector={}", in_query("metadata.name=" + in.only));
+  return selector;
 }
 
 }  // namespace
@@ -95,7 +98,9 @@ net::HttpRequest may_i(std::string_view verb, const Collection& in) {
   json.begin_object().field("apiVersion", "authorization.k8s.io/v1").field("kind", "SelfSubjectAccessReview");
   json.key("spec").begin_object().key("resourceAttributes").begin_object();
   json.field("namespace", in.name_space).field("verb", verb).field("group", in.resource.group);
-  json.field("resource", in.resource.plural).end_object().end_object().end_object();
+  json.field("resource", in.resource.plural);
+  if (!in.only.empty()) json.field("name", in.only);
+  json.end_object().end_object().end_object();
   return with_body(request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"), "application/json",
                    json.take());
 }

@@ -21,6 +21,7 @@ inline constexpr Resource kServices{"", "v1", "services"};
 inline constexpr Resource kConfigMaps{"", "v1", "configmaps"};
 inline constexpr Resource kDeployments{"apps", "v1", "deployments"};
 inline constexpr Resource kEndpointSlices{"discovery.k8s.io", "v1", "endpointslices"};
+inline constexpr Resource kInferencePools{"inference.networking.k8s.io", "v1", "inferencepools"};
 inline constexpr Resource kDynamoGraphDeployments{"nvidia.com", "v1beta1", "dynamographdeployments"};
 
 /// Where the objects are.
@@ -28,6 +29,7 @@ struct Collection {
   Resource resource;
   std::string name_space;
   std::string label_selector = {};  ///< for list and watch; empty: all
+  std::string only = {};            ///< for list and watch: the name of the one object that is wanted; empty: all
   /// Only names, labels and annotations are asked for (PartialObjectMetadata), in list and watch.
   bool metadata_only = false;
 };

@@ -1,6 +1,7 @@
 #include "kvist/kubernetes/list_watch.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kvist::kubernetes {
 
@@ -56,6 +57,7 @@ void ListWatch::on_watch_open(TimePoint now) {
 void ListWatch::on_version(std::string_view resource_version, TimePoint now) {
   last_news_ = now;
   delay_ = {};
+  expired_ = false;
   if (!resource_version.empty()) version_ = resource_version;
 }
 
@@ -77,6 +79,8 @@ void ListWatch::on_failed(const ApiError& error, TimePoint now) {
   state_ = State::kIdle;
   if (error.kind == ApiErrorKind::kExpired) {
     ++counters_.expired;
+    // The server is there, whatever delay has led up to it. One that calls each list too old is asked less and less.
+    if (!std::exchange(expired_, true)) delay_ = {};
     version_.clear();
     continue_token_.clear();
   } else if (listing && error.kind != ApiErrorKind::kUnreachable) {

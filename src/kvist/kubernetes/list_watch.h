@@ -14,7 +14,7 @@ namespace kvist::kubernetes {
 /// Says what to ask the API server next. A collection is listed, page by page, and then watched from the version of
 /// that list; a watch that ends is resumed from the last version seen, in an event or a bookmark. Where the server does
 /// not know that version any more (410), all is listed again. Calls that fail are repeated after a delay that doubles,
-/// varied by up to a half so that the gateways of a cluster do not come back in one moment.
+/// varied by up to a half so that the gateways of a cluster do not come back in one moment. It begins anew with a 410.
 ///
 /// Pure: the caller does what poll() says and reports how it went. Threads: one. Invariant: at most one call is under
 /// way.
@@ -84,6 +84,7 @@ class ListWatch {
   TimePoint last_news_ = {};  // of the open watch
   TimePoint opened_ = {};
   Duration delay_ = {};
+  bool expired_ = false;  // the version was too old, and the watch has told nothing since
   bool synced_ = false;
   std::optional<TimePoint> stale_since_;
   std::string problem_;

@@ -13,16 +13,6 @@ constexpr std::string_view kOurs = "kvist.io/";
 /// Of one of a pod's values that are taken; the API allows annotations of 256 KiB.
 constexpr std::size_t kMostValueBytes = 1'024;
 
-/// An address goes into a URL: nothing else may.
-Result<std::string> read_address(const JsonValue& value) {
-  constexpr std::size_t kMostBytes = 253;
-  KVIST_TRY(const std::string_view text, value.as_string());
-  const bool plain = text.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.:-") ==
-                     std::string_view::npos;
-  if (text.empty() || text.size() > kMostBytes || !plain) return value.wrong("expected an IP address or a DNS name");
-  return std::string(text);
-}
-
 Result<Endpoint> read_endpoint(const JsonValue& value) {
   KVIST_TRY(const JsonObject object, value.as_object());
   KVIST_TRY(const JsonArray addresses, object.require_array("addresses"));
@@ -56,6 +46,15 @@ Result<void> take_ours(const JsonObject& metadata, std::string_view which,
 }
 
 }  // namespace
+
+Result<std::string> read_address(const JsonValue& value) {
+  constexpr std::size_t kMostBytes = 253;
+  KVIST_TRY(const std::string_view text, value.as_string());
+  const bool plain = text.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.:-") ==
+                     std::string_view::npos;
+  if (text.empty() || text.size() > kMostBytes || !plain) return value.wrong("expected an IP address or a DNS name");
+  return std::string(text);
+}
 
 Result<ObjectName> read_object_name(const JsonObject& object) {
   KVIST_TRY(const JsonObject metadata, object.require_object("metadata"));

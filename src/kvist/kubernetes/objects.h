@@ -25,6 +25,9 @@ struct ObjectName {
 };
 [[nodiscard]] Result<ObjectName> read_object_name(const JsonObject& object);
 
+/// An IP address or a DNS name, and nothing else: it goes into a URL.
+[[nodiscard]] Result<std::string> read_address(const JsonValue& value);
+
 /// One address behind a Service.
 struct Endpoint {
   std::string address;   ///< the first one: the others are the same endpoint's

@@ -35,6 +35,12 @@ std::optional<std::uint16_t> port_of(const PodMetadata* pod, std::string_view la
   return port;
 }
 
+/// The port of an engine's data-parallel rank; 0: there is none.
+std::uint16_t port_of_rank(std::uint16_t first, std::size_t rank) {
+  const std::size_t port = first + rank;
+  return first == 0 || port > 65'535 ? std::uint16_t{0} : static_cast<std::uint16_t>(port);
+}
+
 std::uint16_t event_port(const EndpointSlice& slice, const PodMetadata* pod, std::string_view label,
                          std::string_view port_name, std::uint16_t otherwise) {
   if (const auto port = port_of(pod, label)) return *port;
@@ -42,9 +48,11 @@ std::uint16_t event_port(const EndpointSlice& slice, const PodMetadata* pod, std
   return named != 0 ? named : otherwise;
 }
 
-std::string name_of(const Endpoint& endpoint, std::uint16_t port, const std::string& group) {
-  if (!endpoint.pod.empty() && endpoint.pod.size() <= kMostNameBytes) return endpoint.pod;
-  std::string name = fmt::format("{}-{}-{}", group, endpoint.address, port);
+/// `wanted`, if it is a name that a worker may have.
+std::string name_of(const std::string& wanted, const std::string& address, std::uint16_t port,
+                    const std::string& group) {
+  if (!wanted.empty() && wanted.size() <= kMostNameBytes) return wanted;
+  std::string name = fmt::format("{}-{}-{}", group, address, port);
   std::ranges::replace(name, ':', '_');  // a name has no colons
   return name;
 }
@@ -60,6 +68,12 @@ std::string text_of(const PodMetadata* pod, std::string_view label) {
   return std::string(text.value_or(""));
 }
 
+/// Whether a worker whose pod names this model and role is one of the selection.
+bool is_selected(const Worker& worker, const WorkerSelection& selection) {
+  if (!worker.model.empty() && worker.model != selection.model) return false;
+  return selection.role.empty() || worker.role.empty() || worker.role == selection.role;
+}
+
 struct Candidate {
   Worker worker;
   bool is_v6 = false;
@@ -72,14 +86,13 @@ std::optional<Candidate> candidate(const std::string& slice_key, const EndpointS
   if (port == 0) return std::nullopt;
   const PodMetadata* const pod = selection.watches_pods ? pod_of(endpoint, slice_key, pods) : nullptr;
   if (selection.watches_pods && pod == nullptr) return std::nullopt;
-  Candidate made{.worker = {.name = name_of(endpoint, port, selection.group),
+  Candidate made{.worker = {.name = name_of(endpoint.pod, endpoint.address, port, selection.group),
                             .host = endpoint.address,
                             .port = port,
                             .model = text_of(pod, kModelLabel),
                             .role = text_of(pod, kRoleLabel)},
                  .is_v6 = slice.address_type == "IPv6"};
-  if (!made.worker.model.empty() && made.worker.model != selection.model) return std::nullopt;
-  if (!selection.role.empty() && !made.worker.role.empty() && made.worker.role != selection.role) return std::nullopt;
+  if (!is_selected(made.worker, selection)) return std::nullopt;
   made.worker.kv_events_port = event_port(slice, pod, kKvEventsPortLabel, "kv-events", selection.kv_events_port);
   if (made.worker.kv_events_port != 0)
     made.worker.kv_replay_port = event_port(slice, pod, kKvReplayPortLabel, "kv-replay", selection.kv_replay_port);
@@ -110,6 +123,35 @@ std::vector<Worker> workers_of(const SlicesByKey& slices, const PodsByKey& pods,
   std::vector<Worker> workers;
   workers.reserve(by_name.size());
   for (auto& [name, made] : by_name) workers.push_back(std::move(made.worker));
+  return workers;
+}
+
+std::vector<Worker> workers_of(const InferencePool& pool, const PoolPodsByKey& pods, const WorkerSelection& selection) {
+  const std::vector<std::uint16_t> ports =
+      selection.port != 0 ? std::vector<std::uint16_t>{selection.port} : pool.ports;
+  std::map<std::string, Worker> by_name;
+  for (const auto& [key, pod] : pods) {
+    if (!pod.ready || pod.terminating || pod.address.empty()) continue;
+    const std::string pod_name = key.substr(key.find('/') + 1);
+    for (std::size_t rank = 0; rank < ports.size(); ++rank) {
+      const std::string wanted = ports.size() == 1 ? pod_name : fmt::format("{}-{}", pod_name, ports[rank]);
+      Worker worker{.name = name_of(wanted, pod.address, ports[rank], selection.group),
+                    .host = pod.address,
+                    .port = ports[rank],
+                    .model = text_of(&pod.metadata, kModelLabel),
+                    .role = text_of(&pod.metadata, kRoleLabel)};
+      if (!is_selected(worker, selection)) continue;
+      worker.kv_events_port =
+          port_of_rank(port_of(&pod.metadata, kKvEventsPortLabel).value_or(selection.kv_events_port), rank);
+      if (worker.kv_events_port != 0)
+        worker.kv_replay_port =
+            port_of_rank(port_of(&pod.metadata, kKvReplayPortLabel).value_or(selection.kv_replay_port), rank);
+      by_name.try_emplace(worker.name, worker);
+    }
+  }
+  std::vector<Worker> workers;
+  workers.reserve(by_name.size());
+  for (auto& [name, worker] : by_name) workers.push_back(std::move(worker));
   return workers;
 }
 

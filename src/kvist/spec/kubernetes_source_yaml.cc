@@ -26,8 +26,8 @@ Result<void> read_port(const YamlNode& node, WorkerGroupSpec& group, KubernetesS
 
 Result<void> read_kubernetes_source(const YamlNode& node, const std::string& base_directory, WorkerGroupSpec& group) {
   KubernetesSourceSpec source;
-  KVIST_TRY_VOID(node.require("service"));
   KVIST_TRY_VOID(read_name(node, "service", source.service));
+  KVIST_TRY_VOID(read_name(node, "inference_pool", source.inference_pool));
   KVIST_TRY_VOID(read_name(node, "namespace", source.name_space));
   KVIST_TRY_VOID(read_port(node, group, source));
   KVIST_TRY_VOID(read_field(node, "pods", source.pods));
@@ -35,7 +35,13 @@ Result<void> read_kubernetes_source(const YamlNode& node, const std::string& bas
   KVIST_TRY_VOID(read_path(node, "kubeconfig", base_directory, source.kubeconfig));
   KVIST_TRY_VOID(read_field(node, "https", group.https));
   KVIST_TRY_VOID(node.finish());
-  if (!source.role.empty() && source.pods.empty())
+  if (source.service.empty() == source.inference_pool.empty())
+    return std::unexpected(node.error("expected either service or inference_pool, whose endpoints become workers"));
+  if (!source.inference_pool.empty() && !source.pods.empty())
+    return std::unexpected(node.error("pods: the pool's own selector says which ones are followed; leave it out"));
+  if (!source.inference_pool.empty() && !source.port_name.empty())
+    return std::unexpected(node.error("port: a pool's ports have no names; give a number, or leave it out"));
+  if (!source.role.empty() && source.pods.empty() && source.inference_pool.empty())
     return std::unexpected(node.error("role without pods: a role is a label of pods, so say which ones to follow"));
   group.kubernetes = std::move(source);
   return {};
@@ -43,7 +49,9 @@ Result<void> read_kubernetes_source(const YamlNode& node, const std::string& bas
 
 void write_kubernetes_source(YamlWriter& out, const WorkerGroupSpec& group) {
   const KubernetesSourceSpec& source = *group.kubernetes;
-  out.begin_map("kubernetes").field("service", source.service);
+  out.begin_map("kubernetes");
+  if (!source.service.empty()) out.field("service", source.service);
+  if (!source.inference_pool.empty()) out.field("inference_pool", source.inference_pool);
   if (!source.name_space.empty()) out.field("namespace", source.name_space);
   if (!source.port_name.empty()) out.field("port", source.port_name);
   if (group.port != 0) out.field("port", group.port);
