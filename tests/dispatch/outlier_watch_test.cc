@@ -61,6 +61,26 @@ TEST_F(OutlierWatchTest, AFirstTokenInterruptsARowToo) {
   EXPECT_FALSE(fail(0, 4));
 }
 
+TEST_F(OutlierWatchTest, FirstTokensDoNotHideThatAnswersBreakOff) {
+  const auto break_off = [&] {
+    watch_.on_good(WorkerId(0), false, now_);
+    return watch_.on_failure(WorkerId(0), AttemptFailure::kTransport, "broke off", now_, 4, now_, true);
+  };
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(break_off());
+  EXPECT_TRUE(break_off());
+  pass(seconds(5));
+  EXPECT_TRUE(watch_.on_given(WorkerId(0), now_));
+  EXPECT_FALSE(watch_.on_good(WorkerId(0), false, now_)) << "its answers have always begun well";
+  EXPECT_EQ(state(0), Ejection::kProbing);
+  EXPECT_FALSE(watch_.on_given(WorkerId(0), now_)) << "nobody else is to be broken off";
+  EXPECT_TRUE(watch_.on_good(WorkerId(0), true, now_));
+  EXPECT_EQ(state(0), Ejection::kIn);
+  fail(0, 5);
+  pass(time(0));
+  EXPECT_TRUE(watch_.on_given(WorkerId(0), now_));
+  EXPECT_TRUE(watch_.on_good(WorkerId(0), false, now_)) << "what failed last came before any first token";
+}
+
 TEST_F(OutlierWatchTest, AHighShareOfFailuresEjectsIfTheOthersDoBetter) {
   for (int i = 0; i < 9; ++i) {
     succeed(0);

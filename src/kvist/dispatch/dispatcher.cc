@@ -155,7 +155,7 @@ void Dispatcher::judge_attempt(DispatchedRequest& live, AttemptFailure failure, 
     case AttemptFailure::kTransport:
       // Health checks find out that a worker is gone. This rule is for a worker that they find well each time.
       if (fleet_->worker(worker).health == WorkerHealth::kHealthy)
-        on_bad_answer(worker, failure, problem, live.wait.began, now);
+        on_bad_answer(worker, failure, problem, live.wait.began, has_begun(live), now);
       fleet_->on_failure(worker, problem, now);
       return;
     case AttemptFailure::kTimedOut:
@@ -165,7 +165,7 @@ void Dispatcher::judge_attempt(DispatchedRequest& live, AttemptFailure failure, 
       // If its health checks are good, the worker counts as well again once it has no work. Nothing else would keep the
       // next requests away from it.
       if (fleet_->worker(worker).health == WorkerHealth::kHealthy)
-        on_bad_answer(worker, failure, problem, live.wait.began, now);
+        on_bad_answer(worker, failure, problem, live.wait.began, has_begun(live), now);
       return;
     case AttemptFailure::kSilent:
       return;
@@ -176,14 +176,14 @@ void Dispatcher::judge_attempt(DispatchedRequest& live, AttemptFailure failure, 
       break;
     case AttemptFailure::kServerError:
     case AttemptFailure::kGarbage:
-      on_bad_answer(worker, failure, problem, live.wait.began, now);
+      on_bad_answer(worker, failure, problem, live.wait.began, has_begun(live), now);
       fleet_->on_server_error(worker, problem, now);
       break;
     case AttemptFailure::kNotResumable:
     case AttemptFailure::kNoAdapter:
       break;
     case AttemptFailure::kBackPressure:
-      if (is_idle_refusal(worker, now)) on_bad_answer(worker, failure, problem, live.wait.began, now);
+      if (is_idle_refusal(worker, now)) on_bad_answer(worker, failure, problem, live.wait.began, has_begun(live), now);
       break;
   }
   silence_.on_life(worker, now);
@@ -262,14 +262,19 @@ void Dispatcher::on_good_answer(WorkerId worker, bool complete, TimePoint now) {
 }
 
 void Dispatcher::on_bad_answer(WorkerId worker, AttemptFailure failure, std::string_view problem, TimePoint began,
-                               TimePoint now) {
-  if (outliers_.on_failure(worker, failure, problem, began, fleet_->usable(), now)) apply_ejection(worker);
+                               bool broke_off, TimePoint now) {
+  if (outliers_.on_failure(worker, failure, problem, began, fleet_->usable(), now, broke_off)) apply_ejection(worker);
+}
+
+bool Dispatcher::has_begun(const DispatchedRequest& request) const {
+  const routing::RoutedRequest* const attempt = router_->find(request.attempt);
+  return attempt != nullptr && attempt->decoding;
 }
 
 // Another worker took the request, so it was not the client's fault that the first ones refused it.
 void Dispatcher::settle(DispatchedRequest& request, TimePoint now) {
   for (const Dispute& dispute : std::exchange(request.disputes, {}))
-    on_bad_answer(dispute.worker, dispute.failure, dispute.problem, dispute.began, now);
+    on_bad_answer(dispute.worker, dispute.failure, dispute.problem, dispute.began, false, now);
 }
 
 void Dispatcher::settle_disputes_of(routing::RequestHandle attempt, TimePoint now) {
@@ -377,14 +382,14 @@ void Dispatcher::on_progress(routing::RequestHandle attempt, std::uint64_t token
 
 void Dispatcher::on_stream_broken(DispatchHandle handle, std::string_view problem, TimePoint now) {
   const DispatchedRequest& live = this->live(handle);
-  on_bad_answer(live.worker, AttemptFailure::kTransport, problem, live.wait.began, now);
+  on_bad_answer(live.worker, AttemptFailure::kTransport, problem, live.wait.began, true, now);
   fleet_->on_failure(live.worker, problem, now);
   router_->on_failed(live.attempt, problem);
 }
 
 void Dispatcher::on_stream_error(DispatchHandle handle, std::string_view problem, TimePoint now) {
   const DispatchedRequest& live = this->live(handle);
-  on_bad_answer(live.worker, AttemptFailure::kServerError, problem, live.wait.began, now);
+  on_bad_answer(live.worker, AttemptFailure::kServerError, problem, live.wait.began, true, now);
   fleet_->on_server_error(live.worker, problem, now);
   router_->on_failed(live.attempt, problem);
 }

@@ -189,8 +189,8 @@ class Dispatcher {
     };
     std::vector<Leaving> leave;
   };
-  /// Finds workers that stall or are silent, and workers that no longer are, and informs the fleet. Takes a sample of the
-  /// demand(). To be called several times within `silence_timeout`.
+  /// Finds workers that stall or are silent, and workers that no longer are, and informs the fleet. Takes a sample of
+  /// the demand(). To be called several times within `silence_timeout`.
   [[nodiscard]] Findings check(TimePoint now);
   /// Moves a request away from its worker. Returns nothing if there is no other worker or no retry left; then the
   /// request stays, because the worker may continue. `resumed_tokens`: as for on_attempt_failed().
@@ -221,7 +221,10 @@ class Dispatcher {
   void on_warm_answer(WorkerId worker);
   void end_ejections(TimePoint now);
   void on_good_answer(WorkerId worker, bool complete, TimePoint now);
-  void on_bad_answer(WorkerId worker, AttemptFailure failure, std::string_view problem, TimePoint began, TimePoint now);
+  void on_bad_answer(WorkerId worker, AttemptFailure failure, std::string_view problem, TimePoint began, bool broke_off,
+                     TimePoint now);
+  /// Whether the attempt has given its first token.
+  [[nodiscard]] bool has_begun(const DispatchedRequest& request) const;
   [[nodiscard]] bool is_idle_refusal(WorkerId worker, TimePoint now) const;
   void judge_attempt(DispatchedRequest& request, AttemptFailure failure, std::string_view problem, TimePoint now);
   void settle(DispatchedRequest& request, TimePoint now);

@@ -37,6 +37,8 @@ OutlierWatch::OutlierWatch(const spec::EjectionSpec& options, std::size_t worker
 bool OutlierWatch::on_good(WorkerId id, bool complete, TimePoint now) {
   Worker& worker = workers_.at(id.value());
   if (complete) count(id, false, now);
+  if (!complete && worker.broke_off) return false;
+  worker.broke_off = false;
   worker.failures_in_a_row = 0;
   if (worker.state != Ejection::kTrial && worker.state != Ejection::kProbing) return false;
   enter(worker, Ejection::kIn, now);
@@ -44,10 +46,11 @@ bool OutlierWatch::on_good(WorkerId id, bool complete, TimePoint now) {
 }
 
 bool OutlierWatch::on_failure(WorkerId id, AttemptFailure failure, std::string_view problem, TimePoint began,
-                              std::size_t usable, TimePoint now) {
+                              std::size_t usable, TimePoint now, bool broke_off) {
   Worker& worker = workers_.at(id.value());
   count(id, true, now);
   ++worker.failures_in_a_row;
+  worker.broke_off = broke_off;
   if (worker.state == Ejection::kOut) return false;
   if (worker.state != Ejection::kIn) {
     // An attempt that began before the request that tries the worker out says nothing new.
@@ -88,6 +91,7 @@ bool OutlierWatch::on_trial_void(WorkerId id, TimePoint now) {
 bool OutlierWatch::on_restarted(WorkerId id, TimePoint now) {
   Worker& worker = workers_.at(id.value());
   worker.failures_in_a_row = 0;
+  worker.broke_off = false;
   worker.time = Duration(0);
   windows_[id.value()] = {};
   if (worker.state != Ejection::kOut) return false;

@@ -39,7 +39,9 @@ inline constexpr std::size_t kEjectionRules = 3;
 /// workers fail is the requests' fault. At most `most_of_fleet` of the usable workers are ejected at once.
 /// An ejection lasts `time`, and twice as long as the last one if the worker had been back for less than
 /// kTimesWell times the last one, up to `longest_time`. Then one request at a time tries it out: a good answer brings
-/// it back, a failure ejects it again. A state machine of events. Threads: one.
+/// it back, a failure ejects it again. The first token of an answer counts as a good one, because an answer may last
+/// for minutes. But if the worker failed within an answer that had begun, only a complete one is good: the next one
+/// begins as well as that one did. A state machine of events. Threads: one.
 class OutlierWatch {
  public:
   static constexpr double kTimesOthers = 3;
@@ -48,9 +50,10 @@ class OutlierWatch {
   struct Worker {
     Ejection state = Ejection::kIn;
     std::uint32_t failures_in_a_row = 0;
-    TimePoint since{};  ///< of `state`
-    TimePoint until{};  ///< of kOut
-    Duration time{};    ///< of the last ejection; 0: never ejected, or well for long enough
+    bool broke_off = false;  ///< the last failure was within an answer that had begun
+    TimePoint since{};       ///< of `state`
+    TimePoint until{};       ///< of kOut
+    Duration time{};         ///< of the last ejection; 0: never ejected, or well for long enough
     std::array<std::uint64_t, kEjectionRules> ejections{};
     EjectionRule rule = EjectionRule::kInARow;  ///< of the last ejection, as are the next two
     AttemptFailure failure = AttemptFailure::kServerError;
@@ -66,9 +69,9 @@ class OutlierWatch {
   /// The worker gave a good answer, or the first token of one (`complete` false).
   bool on_good(WorkerId worker, bool complete, TimePoint now);
   /// An attempt that began at `began` failed. `usable`: workers that could take requests if none were ejected;
-  /// the ejected ones are among them.
+  /// the ejected ones are among them. `broke_off`: after its first token.
   bool on_failure(WorkerId worker, AttemptFailure failure, std::string_view problem, TimePoint began,
-                  std::size_t usable, TimePoint now);
+                  std::size_t usable, TimePoint now, bool broke_off = false);
   /// The worker got a request. If the worker was to be tried out, this request does that. Returns whether it does.
   bool on_given(WorkerId worker, TimePoint now);
   /// The request that tried the worker out ended without saying anything about it.
