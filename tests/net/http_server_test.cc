@@ -1,8 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "net/http_server_fixture.h"
 
@@ -395,6 +398,40 @@ TEST_F(HttpServerTest, InvitesTheBodyOfAClientThatWaitsForIt) {
   EXPECT_EQ(socket.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
   ASSERT_TRUE(socket.send("hi"));
   EXPECT_EQ(body_of(read_answer(socket)), "POST /echo hi");
+}
+
+// A request waits in the system while the loop is held up; it has arrived before that nevertheless.
+TEST_F(HttpServerTest, KnowsWhenARequestHadArrived) {
+  listen({.stamp_reads = true});
+  bool stamped = false;
+  // The system begins to stamp a moment after it was first asked to.
+  for (std::size_t i = 1; i <= 200 && !stamped; ++i) {
+    RawSocket warm = connect();
+    ASSERT_TRUE(warm.send("GET /x HTTP/1.1\r\nHost: x\r\n\r\n"));
+    ASSERT_TRUE(wait_held(i));
+    stamped = with_exchange([](HttpExchange& exchange) { return exchange.request_arrived().has_value(); });
+  }
+  if (!stamped) GTEST_SKIP() << "this system stamps no packets";
+  const std::size_t before = held_.size();
+  RawSocket socket = connect();
+  std::promise<void> held;
+  std::promise<void> release;
+  std::thread holder([&] {
+    thread_.run([&] {
+      held.set_value();
+      release.get_future().wait();
+    });
+  });
+  held.get_future().wait();
+  ASSERT_TRUE(socket.send("GET /x HTTP/1.1\r\nHost: x\r\n\r\n"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const TimePoint let_go = now();
+  release.set_value();
+  holder.join();
+  ASSERT_TRUE(wait_held(before + 1));
+  const auto arrived = with_exchange([](HttpExchange& exchange) { return exchange.request_arrived(); });
+  ASSERT_TRUE(arrived);
+  EXPECT_LT(*arrived, let_go) << "though it was read later";
 }
 
 }  // namespace

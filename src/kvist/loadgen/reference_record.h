@@ -16,7 +16,7 @@ namespace kvist::loadgen {
 /// machine.
 struct ReferenceStream {
   std::string request;          ///< its X-Request-Id
-  TimePoint arrived;            ///< the request was read
+  TimePoint arrived;            ///< the system had the whole request; it may have been read later
   Duration latest_by{};         ///< how far the latest token was behind the server's own schedule
   std::vector<TimePoint> sent;  ///< when each token was written
 };

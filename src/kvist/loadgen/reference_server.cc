@@ -20,6 +20,8 @@ namespace {
 constexpr std::uint32_t kDefaultTokens = 16;
 constexpr std::uint32_t kMostTokens = 100'000;
 constexpr std::uint64_t kMostRecordedTokens = 16'000'000;
+/// As many as one address has ports for, and more.
+constexpr std::uint32_t kMostStreams = 100'000;
 constexpr std::string_view kModel = "reference";
 
 net::HttpResponse json_answer(std::string body, int status = 200) {
@@ -78,6 +80,8 @@ class ReferenceServerImpl final : public ReferenceServer {
     net::HttpServerOptions http;
     http.host = options_.http.host;
     http.port = options_.http.port;
+    http.max_connections = kMostStreams;
+    http.stamp_reads = true;
     KVIST_TRY(server_, net::HttpServer::listen(
                            loop_, http, [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& e) {
                              paths_.handle(std::move(request), e);
@@ -92,7 +96,7 @@ class ReferenceServerImpl final : public ReferenceServer {
   using Queue = std::priority_queue<Due, std::vector<Due>, std::greater<>>;
 
   void answer(const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange) {
-    const TimePoint now = net::now();
+    const TimePoint arrived = exchange->request_arrived().value_or(net::now());
     const auto chat = openai::parse_chat_request(request.body, openai::ReadFor::kAnswer);
     if (!chat) return exchange->respond(error_answer(chat.error()));
     if (!chat->options.stream) {
@@ -102,12 +106,12 @@ class ReferenceServerImpl final : public ReferenceServer {
     auto stream = std::make_shared<Stream>(
         Stream{.exchange = exchange,
                .tokens = std::clamp(chat->options.max_tokens.value_or(kDefaultTokens), 1U, kMostTokens),
-               .slot = now + options_.first,
+               .slot = arrived + options_.first,
                .due = {},
                .jitter = RandomStream(mix_seed({seed_part("jitter"), streams_++})),
                .record = {}});
     stream->record.request = request.headers.find("X-Request-Id").value_or("");
-    stream->record.arrived = now;
+    stream->record.arrived = arrived;
     set_due(*stream);
     net::Headers headers;
     headers.add("Content-Type", "text/event-stream");

@@ -44,6 +44,10 @@ class HttpExchange {
   /// Sets a handler that is called once if the client leaves before the answer is complete.
   virtual void on_client_gone(std::function<void()> handler) = 0;
   [[nodiscard]] virtual bool client_gone() const = 0;
+
+  /// When the system had the last bytes of the request; nothing without HttpServerOptions::stamp_reads, or where the
+  /// system has no stamp.
+  [[nodiscard]] virtual std::optional<TimePoint> request_arrived() const { return std::nullopt; }
 };
 
 /// Is asked before a body is read, with the request so far. An answer is given at once: the body is not read, and the
@@ -82,6 +86,7 @@ struct HttpServerOptions {
   HttpHeadCheck before_body = {};              ///< of requests that have a body; empty: all are read
   std::optional<BrowserPolicy> browsers = {};  ///< what web pages may send; nothing: not judged
   std::shared_ptr<TlsServer> tls = {};         ///< null: plain HTTP
+  bool stamp_reads = false;                    ///< HttpExchange::request_arrived() is known
 };
 
 /// Listens and serves on the loop, with one handler for all requests. Services dispatch by path themselves. Threads:

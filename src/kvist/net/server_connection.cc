@@ -47,6 +47,7 @@ ServerConnection::ServerConnection(LoopImpl& loop, UniqueFd socket, std::shared_
 
 void ServerConnection::begin() {
   deadline_ = reserved_ || in_handshake() ? now() + core_->options.head_timeout : idle_deadline();
+  if (core_->options.stamp_reads) stamp_reads();
   become_idle();
   start_read();
 }
@@ -329,6 +330,7 @@ void ServerConnection::dispatch() {
   const auto self = std::static_pointer_cast<ServerConnection>(shared_from_this());
   const auto exchange = std::make_shared<ServerExchange>(self);
   exchange_ = exchange.get();
+  exchange->set_request_arrived(arrived());
   if (auto answer = own_answer()) {
     request_ = {};
     return exchange->respond(*std::move(answer));

@@ -9,7 +9,9 @@
 #include "kvist/net/body_decompressor.h"
 #include "kvist/net/http_server.h"
 #include "kvist/net/idle_connections.h"
+#include "kvist/net/receive_stamps.h"
 #include "kvist/net/server_connection.h"
+#include "kvist/net/socket.h"
 
 namespace kvist::net {
 
@@ -20,11 +22,13 @@ class ServerCore {
   ServerCore(HttpServerOptions server_options, HttpHandler server_handler)
       : options(std::move(server_options)),
         handler(std::move(server_handler)),
-        bodies(std::make_shared<BodyBudget>(options.max_bodies_bytes)) {}
+        bodies(std::make_shared<BodyBudget>(options.max_bodies_bytes)),
+        stamping(options.stamp_reads ? ReceiveStamps::keep_stamping() : UniqueFd()) {}
 
   const HttpServerOptions options;
   const HttpHandler handler;
   const std::shared_ptr<BodyBudget> bodies;  // of all requests whose answers are not complete
+  const UniqueFd stamping;                   // with stamp_reads: ReceiveStamps::keep_stamping()
   bool closing = false;                      // each answer ends its connection
   bool ended = false;                        // the server is destroyed
   BodyDecompressor decompressor;             // of large bodies

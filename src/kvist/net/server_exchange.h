@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -29,6 +30,7 @@ class ServerExchange final : public HttpExchange, public std::enable_shared_from
   void on_drained(std::size_t low_water, std::function<void()> handler) override;
   void on_client_gone(std::function<void()> handler) override;
   [[nodiscard]] bool client_gone() const override { return gone_; }
+  [[nodiscard]] std::optional<TimePoint> request_arrived() const override { return request_arrived_; }
 
   /// Switches the connection to another protocol (101): from then on write() sends bytes as they are, all that the
   /// client sends goes to `on_bytes`, end_stream() closes the connection when everything is sent. The protocol itself
@@ -36,6 +38,7 @@ class ServerExchange final : public HttpExchange, public std::enable_shared_from
   void upgrade(const Headers& headers, std::function<void(std::string_view)> on_bytes);
 
   // Called by the connection.
+  void set_request_arrived(std::optional<TimePoint> at) { request_arrived_ = at; }
   /// The client has left. `soon`: the handler is called from the loop, later.
   void client_left(bool soon);
   /// The server is being destroyed: no handler is called any more.
@@ -52,6 +55,7 @@ class ServerExchange final : public HttpExchange, public std::enable_shared_from
 
   LoopImpl& loop_;
   std::shared_ptr<ServerConnection> connection_;  // null when the answer is complete or the client has left
+  std::optional<TimePoint> request_arrived_;
   bool begun_ = false;
   bool gone_ = false;
   bool bodiless_ = false;  // the status or the method forbids a body
