@@ -16,8 +16,9 @@ SEED = 11
 
 
 @contextlib.contextmanager
-def reference_server():
-    server = subprocess.Popen([BINARY, "loadgen", "reference", "--first", f"{FIRST_MS}ms", "--gap", f"{GAP_MS}ms"], stdout=subprocess.PIPE)
+def reference_server(before_start=None):
+    server = subprocess.Popen([BINARY, "loadgen", "reference", "--first", f"{FIRST_MS}ms", "--gap", f"{GAP_MS}ms"], stdout=subprocess.PIPE,
+                              preexec_fn=before_start)
     try:
         yield "http://127.0.0.1:" + read_line(server.stdout, DEADLINE_S).split("http=")[1].strip()
     finally:
@@ -107,13 +108,16 @@ def busy_processor(processes):
 @contextlib.contextmanager
 def urgent_bursts(busy_s, every_s):
     """A process that has one processor for `busy_s` once every `every_s`, before everything that has no real-time priority. Yields what a
-    client has to do to share that processor; nothing where this is not permitted."""
-    cpu = {sorted(os.sched_getaffinity(0))[-1]}
+    client has to do to share that processor, and its server to stay away from it, so that only the client is held up; nothing where this is not
+    permitted, or there is but one processor."""
+    all_of_them = os.sched_getaffinity(0)
+    cpu = {max(all_of_them)}
     code = (f"import os, time\nos.sched_setaffinity(0, {cpu})\nos.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))\nprint('ready', flush=True)\n"
             f"while os.getppid() == {os.getpid()}:\n  end = time.monotonic() + {busy_s}\n  while time.monotonic() < end: pass\n  time.sleep({every_s - busy_s})")
     urgent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
-        yield (lambda: os.sched_setaffinity(0, cpu)) if urgent.stdout.readline() else None
+        permitted = urgent.stdout.readline() and len(all_of_them) > 1
+        yield ((lambda: os.sched_setaffinity(0, cpu)), (lambda: os.sched_setaffinity(0, all_of_them - cpu))) if permitted else None
     finally:
         urgent.kill()
         urgent.wait()
