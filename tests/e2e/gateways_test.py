@@ -6,11 +6,13 @@ import subprocess
 import tempfile
 import time
 
+import nats_accounts
 import peer_messages
 from conversations import Users
 from deployment import BINARY, WORKER, Process, eventually, gateway_config, get_json, request, run
 from drain_test import stream
 from nats_server import NatsServer
+from tls_test import Authority
 
 LONG = 100_000  # tokens: minutes of them
 
@@ -203,7 +205,44 @@ def a_token_is_asked_for_and_without_jetstream_only_decisions_are_alone():
         assert health(stranger) == "alone"
 
 
+def tls_with_certificates_and_passwords_and_credentials_are_as_nats_has_them():
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        authority = Authority(folder, "ca")
+        ca = authority.path("ca.pem")
+        for name in ("nats", "gateway"):
+            authority.issue(name)
+        nats = NatsServer(folder, "--tls", "--tlscert", authority.path("nats.pem"), "--tlskey", authority.path("nats.key"), "--tlsverify",
+                          "--tlscacert", ca, "--user", "gateways", "--pass", "secret", jetstream=False)
+        stack.callback(nats.stop, signal.SIGKILL)
+        nats.url = nats.url.replace("nats:", "tls:")
+        password, wrong = f"{folder}/password", f"{folder}/wrong"
+        for path, text in ((password, "secret\n"), (wrong, "guess\n")):
+            with open(path, "w") as file:
+                file.write(text)
+        certificate = f"certificate: {authority.path('gateway.pem')}, key: {authority.path('gateway.key')}"
+        made = Group(stack, folder, nats, 1, "kv")
+        for name in ("first", "second"):
+            made.join(name, f", user: gateways, password_file: {password}, tls: {{ca: {ca}, {certificate}}}")
+        strangers = {"without-certificate": f", user: gateways, password_file: {password}, tls: {{ca: {ca}}}",
+                     "wrong-password": f", user: gateways, password_file: {wrong}, tls: {{ca: {ca}, {certificate}}}",
+                     "trusts-others": f", user: gateways, password_file: {password}, tls: {{{certificate}}}"}
+        for name, more in strangers.items():
+            assert health(made.join(name, more, await_peers=False)) == "alone", name
+            made.gateways.pop()
+        assert all(len(peers_of(gateway)) == 1 for gateway in made.gateways), "nobody else was heard"
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        config, credentials = nats_accounts.make(folder)
+        nats = NatsServer(folder, "--config", str(config), jetstream=False)
+        stack.callback(nats.stop, signal.SIGKILL)
+        made = Group(stack, folder, nats, 1, "kv")
+        for name in ("first", "second"):
+            made.join(name, f", credentials_file: {credentials}")
+        assert health(made.join("stranger", await_peers=False)) == "alone"
+
+
 if __name__ == "__main__":
     run([loads_of_peers_count, a_gateway_that_is_killed_is_given_up, decisions_hold_for_all_and_for_one_that_joins_later,
          without_nats_each_routes_alone_and_rejoins, a_gateway_starts_without_nats, what_others_say_is_read_as_it_is_documented,
-         a_token_is_asked_for_and_without_jetstream_only_decisions_are_alone])
+         a_token_is_asked_for_and_without_jetstream_only_decisions_are_alone,
+         tls_with_certificates_and_passwords_and_credentials_are_as_nats_has_them])
