@@ -239,6 +239,35 @@ TEST_F(LoadgenOptions, ThePlanKnowsAMixAndTheHighestRate) {
   EXPECT_DOUBLE_EQ(plan([&](auto& a) { a.rate = 4, a.dataset = file("three.jsonl"); }).turns_per_s.value(), 8);
 }
 
+TEST_F(LoadgenOptions, PlacesAreOfConversationsOrOfRequests) {
+  const auto chats = [this](auto& a) { a.dataset = file("chats.jsonl"), a.concurrency = 1, a.think_time = "1s"; };
+  EXPECT_FALSE(read(chats)->input.think_time.frees_place);
+  EXPECT_FALSE(read([&](auto& a) { chats(a), a.concurrency_of = "conversations"; })->input.think_time.frees_place);
+  EXPECT_TRUE(read([&](auto& a) { chats(a), a.concurrency_of = "requests"; })->input.think_time.frees_place);
+  EXPECT_THAT(error_of([&](auto& a) { chats(a), a.concurrency_of = "users"; }),
+              HasSubstr("there are conversations, requests"));
+  EXPECT_THAT(error_of([&](auto& a) { chats(a), a.concurrency_of = "requests", a.think_time.clear(); }),
+              HasSubstr("--concurrency-of: without --think-time"));
+  EXPECT_THAT(error_of([this](auto& a) {
+                a.workload_file = file("gamma.yaml"), a.concurrency = 4, a.think_time = "1s",
+                a.concurrency_of = "requests";
+              }),
+              HasSubstr("--concurrency-of: is for a closed loop"));
+}
+
+TEST_F(LoadgenOptions, OfALoadOnAgentsWhatIsTheirsIsRefused) {
+  const auto agents = [](auto& a) { a.agents = "h:1", a.rate = 1; };
+  EXPECT_EQ(error_of(agents), "no error");
+  EXPECT_THAT(error_of([&](auto& a) { agents(a), a.threads = 2; }), HasSubstr("--threads: is each agent's own"));
+  EXPECT_THAT(error_of([&](auto& a) { agents(a), a.source_addresses = "127.0.0.2"; }), HasSubstr("--source-addresses"));
+  EXPECT_THAT(error_of([&](auto& a) { agents(a), a.within_calibration = true; }), HasSubstr("--within-calibration"));
+  EXPECT_THAT(error_of([&](auto& a) { agents(a), a.dashboard.slo = "ttft_p95=1s"; }), HasSubstr("--slo"));
+  EXPECT_THAT(error_of([](auto& a) { a.agents = "h:1"; }), HasSubstr("--agents: needs a load"));
+  EXPECT_THAT(error_of([this](auto& a) { a.agents = "h:1", a.dataset = file("trace.jsonl"); }),
+              HasSubstr("--agents: a trace"));
+  EXPECT_THAT(error_of([](auto& a) { a.rate = 1, a.agents_key_file = "k"; }), HasSubstr("--agents-key-file: is for"));
+}
+
 TEST_F(LoadgenOptions, WhatAFileSaysInVainIsRefused) {
   write("texts.yaml", "workload: {turns_min: 2, turns_max: 2}");
   write("rate.yaml", "workload: {target_rps: 3, seed: 5, request_timeout: 9 s}");

@@ -1,80 +1,14 @@
 """kvist loadgen by options alone: open and closed loops, data sets, what it prints and writes, and the other tools' formats."""
-import http.server
 import json
 import pathlib
 import re
 import signal
 import subprocess
 import tempfile
-import threading
-import time
 import urllib.request
 
 from deployment import BINARY, DEADLINE_S, deployment, eventually, run
-
-GAP_S = 0.005
-TOKENS = 6
-
-
-class PacedServer:
-    """Answers each chat with TOKENS chunks, gap_s apart; without usage if it is told so. Keeps what it was asked."""
-
-    def __init__(self, usage=True, refuse_quoting=None, gap_s=GAP_S):
-        self.requests, self.lock = [], threading.Lock()
-        server = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
-
-            def log_message(self, *_):
-                pass
-
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                with server.lock:
-                    server.requests.append((self.path, dict(self.headers), body))
-                if refuse_quoting:
-                    return self.refuse(f"no access with {self.headers[refuse_quoting]}")
-                self.send_response(200)
-                self.send_header("Content-Type", "text/event-stream")
-                self.send_header("Transfer-Encoding", "chunked")
-                self.end_headers()
-                chat = "messages" in body
-                if chat:
-                    self.chunk({"choices": [{"index": 0, "delta": {"role": "assistant"}}]})
-                for i in range(TOKENS):
-                    time.sleep(gap_s)
-                    self.chunk({"choices": [{"index": 0, "delta": {"content": f"w{i} "}} if chat else {"index": 0, "text": f"w{i} "}]})
-                if usage:
-                    self.chunk({"choices": [], "usage": {"prompt_tokens": 40, "completion_tokens": TOKENS, "total_tokens": 40 + TOKENS,
-                                                         "prompt_tokens_details": {"cached_tokens": 10}}})
-                self.raw("data: [DONE]\n\n")
-                self.wfile.write(b"0\r\n\r\n")
-
-            def refuse(self, message):
-                answer = json.dumps({"error": {"message": message, "type": "invalid_request_error"}}).encode()
-                self.send_response(401)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def chunk(self, event):
-                self.raw("data: " + json.dumps(event) + "\n\n")
-
-            def raw(self, text):
-                self.wfile.write(f"{len(text):x}\r\n{text}\r\n".encode())
-                self.wfile.flush()
-
-        class Server(http.server.ThreadingHTTPServer):
-            daemon_threads = True
-            request_queue_size = 256
-
-        self.server = Server(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-
+from paced_server import GAP_S, TOKENS, PacedServer
 
 def loadgen(url, *options, ok=True):
     done = subprocess.run([BINARY, "loadgen", "--target", url, *([] if "--model" in options else ["--model", "m"]), *map(str, options)], capture_output=True, text=True, timeout=DEADLINE_S)
@@ -245,6 +179,19 @@ def users_think_before_they_go_on():
         lines = {(line["conversation"], line["turn"]): line for line in map(json.loads, (pathlib.Path(folder) / "requests.jsonl").read_text().splitlines())}
         later = [(lines[conversation, turn - 1], line) for (conversation, turn), line in lines.items() if turn > 0]
         assert len(lines) == 24 and len(later) > 8 and all(line["intended_s"] - before["ended_s"] >= 0.1 for before, line in later), later
+    # Places of requests: while one user thinks for a minute, its place is others'.
+    with tempfile.TemporaryDirectory() as folder:
+        done = loadgen(server.url, "--concurrency", 2, "--concurrency-of", "requests", "--requests", 30, "--input-tokens", 20, "--output-tokens", TOKENS, "--turns", 3,
+                       "--think-time", "60s", "--output", folder)
+        assert "30 succeeded" in done.stdout, done.stdout
+        summary = json.loads((pathlib.Path(folder) / "summary.json").read_text())
+        lines = [json.loads(line) for line in (pathlib.Path(folder) / "requests.jsonl").read_text().splitlines()]
+        assert summary["think_time_s"]["frees_place"] is True
+        assert {(line["conversation"], line["turn"]) for line in lines} == {(i, 0) for i in range(30)}
+        for line in lines:  # at no instant of a sending were more than two in flight
+            assert sum(other["sent_s"] <= line["sent_s"] < other["ended_s"] for other in lines) <= 2, line
+    refused = loadgen(server.url, "--concurrency", 2, "--concurrency-of", "requests", "--turns", 2, "--requests", 3, ok=False)
+    assert "without --think-time" in refused.stderr, refused.stderr
 
 
 def token_ids_reach_the_workers_of_a_deployment():
@@ -425,8 +372,40 @@ def threads_send_what_one_thread_sends():
         due.append([instants[i] - instants[0] for i in range(60)])
     assert asked[0] == asked[1], "the same requests"
     assert all(abs(a - b) < 1e-8 for a, b in zip(*due)), "at the same instants"
+    with tempfile.TemporaryDirectory() as folder:  # a trace, whose chains stay together
+        trace = pathlib.Path(folder) / "trace.jsonl"
+        trace.write_text("".join(json.dumps({"timestamp": 10 * i, "input_length": 600, "output_length": 5, "hash_ids": [i, 50 + i]}) + "\n" for i in range(25)))
+        sent = []
+        for threads in (1, 3):
+            server = PacedServer()
+            loadgen(server.url, "--dataset", trace, "--threads", threads)
+            sent.append(sorted((headers["X-Request-Id"], json.dumps(body)) for _, headers, body in server.requests))
+        assert len(sent[0]) == 25 and sent[0] == sent[1]
     done = loadgen("http://127.0.0.1:1", "--concurrency", 2, "--threads", 3, ok=False)
     assert "2 conversations at once on 3 threads" in done.stderr, done.stderr
+
+
+def several_threads_are_controlled_and_shown_as_one():
+    """The control API, and the dashboard's page, at the port of a load on two threads."""
+    server = PacedServer()
+    for options, path in ((("--no-dashboard",), "/status"), ((), "/dashboard/")):
+        load = subprocess.Popen([BINARY, "loadgen", "--target", server.url, "--model", "m", "--concurrency", "4", "--threads", "2", "--port", "0",
+                                 "--input-tokens", "20", *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            url = "http://127.0.0.1:" + re.match(r"ready http=(\d+)", load.stdout.readline()).group(1)
+            with urllib.request.urlopen(url + path, timeout=DEADLINE_S) as answer:
+                assert answer.status == 200
+            if options:
+                change = urllib.request.Request(url + "/load", data=b'{"concurrency": 9}', method="PATCH", headers={"Content-Type": "application/json"})
+                with urllib.request.urlopen(change, timeout=DEADLINE_S) as answer:
+                    assert json.load(answer)["concurrency"] == 9
+            before = len(server.requests)
+            eventually(lambda: len(server.requests) > before + 30, "turns")
+            load.send_signal(signal.SIGINT)
+            out, _ = load.communicate(timeout=DEADLINE_S)
+            assert load.returncode == 0 and ("the load was changed: 9 at once" in out) == bool(options), out
+        finally:
+            load.kill()
 
 
 def a_deployment_is_driven_to_its_end():
@@ -452,5 +431,5 @@ run([an_open_loop_sends_its_requests_and_says_what_it_measured, the_same_seed_is
      the_progress_line_leaves_the_window_of_the_metrics_as_it_is, without_usage_answers_count_by_chunks, data_sets_are_sent_with_live_replies,
      prompts_of_token_ids_have_exact_lengths_and_common_prefixes, workloads_are_mixed_by_weight, users_think_before_they_go_on,
      token_ids_reach_the_workers_of_a_deployment, a_load_is_changed_while_it_runs, connections_come_from_the_addresses_that_were_given,
-     threads_send_what_one_thread_sends, lengths_are_in_the_tokens_of_a_tokenizer, follow_ups_and_recorded_replies_are_what_is_said,
+     threads_send_what_one_thread_sends, several_threads_are_controlled_and_shown_as_one, lengths_are_in_the_tokens_of_a_tokenizer, follow_ups_and_recorded_replies_are_what_is_said,
      a_deployment_is_driven_to_its_end, wrong_options_are_refused_with_what_would_be_right])

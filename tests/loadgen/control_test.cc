@@ -77,7 +77,7 @@ TEST_F(ControlTest, ALoadIsChangedWhileItRuns) {
   EXPECT_NE(changed.body.find(R"("in_flight":5)"), std::string::npos) << changed.body;
   await([&] { return server_->requests().size() == 5; });
   EXPECT_EQ(call("PATCH", "/load", R"({"max_start_rate":7.5})").status, 200);
-  EXPECT_NE(call("GET", "/status").body.find(R"("target_rps":7.5)"), std::string::npos);
+  EXPECT_NE(call("GET", "/status").body.find(R"("max_start_rate":7.5,"target_rps":7.5)"), std::string::npos);
   EXPECT_EQ(call("PATCH", "/load", R"({"rate":5})").status, 422);
   EXPECT_EQ(call("PATCH", "/load", R"({})").status, 400);
   EXPECT_EQ(call("PATCH", "/load", R"({"concurrency":0})").status, 400);
@@ -101,6 +101,38 @@ TEST_F(ControlTest, TheRateOfAnOpenLoopIsChanged) {
   EXPECT_NE(changed.body.find(R"("target_rps":200)"), std::string::npos) << changed.body;
   await([&] { return service_->client_load().refused_starts.has_value(); });
   EXPECT_EQ(requests_seen(), 4U);
+}
+
+TEST_F(ControlTest, AChangeToComeHoldsFromItsInstantOn) {
+  options_.workload.arrivals.kind = spec::ArrivalKind::kConstant;
+  options_.workload.arrivals.rate_per_s = 50;
+  serve([](std::size_t, auto exchange) { answer(*exchange, {"x"}); });
+  const TimePoint begin = net::now();
+  const TimePoint at = begin + std::chrono::milliseconds(310);
+  on_loop([&] {
+    ASSERT_TRUE(service_->start_at(1, 1, begin).has_value());
+    ASSERT_TRUE(service_->change_at({.rate = 500}, at).has_value());
+    EXPECT_EQ(service_->change_at({.concurrency = 3}, at).error().code, ErrorCode::kUnsupported);
+    EXPECT_TRUE(service_->changes().empty());
+    // The loop is late for both: turns before the change and after it go out at once, as each was ordered.
+    std::this_thread::sleep_until(
+        std::chrono::steady_clock::time_point((at + std::chrono::milliseconds(150)).time_since_epoch()));
+  });
+  await([&] { return server_->requests().size() >= 60; });
+  stop(true);
+  const auto changes = on_loop([&] { return service_->changes(); });
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].at, at);
+  std::vector<workload::TurnSample> samples = take_samples();
+  std::ranges::sort(samples, {}, &workload::TurnSample::intended);
+  ASSERT_GE(samples.size(), 60U);
+  // One each 20 ms; of the last gap half has passed at the change, and the rest takes a tenth.
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const Duration due = i <= 15
+                             ? std::chrono::milliseconds(20) * static_cast<int>(i)
+                             : std::chrono::milliseconds(311) + std::chrono::milliseconds(2) * static_cast<int>(i - 16);
+    EXPECT_EQ(samples[i].intended - begin, due) << i;
+  }
 }
 
 TEST_F(ControlTest, WrongCallsAreRefused) {

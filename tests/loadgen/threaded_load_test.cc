@@ -36,7 +36,7 @@ class ThreadedLoadTest : public ServiceFixture {
     return on_loop([&] { return load_->start(level, seed); });
   }
 
-  std::unique_ptr<Load> load_;
+  std::unique_ptr<ThreadedLoad> load_;
 };
 
 TEST_F(ThreadedLoadTest, SendsEachRequestOnceAtTheInstantsOfOneSchedule) {
@@ -97,12 +97,78 @@ TEST_F(ThreadedLoadTest, WhatCannotBeDividedIsRefused) {
   EXPECT_THAT(start_load(2).error().message, HasSubstr("2 conversations at once on 3 threads"));
   options_.workload.arrivals = {.kind = spec::ArrivalKind::kConstant, .max_conversations = 2};
   EXPECT_THAT(error_of(3), HasSubstr("2 conversations at most on 3 threads"));
-  auto trace = std::make_shared<workload::Trace>();
-  trace->requests.push_back({std::chrono::milliseconds(0), 600, 10, {1}});
   options_.workload.arrivals = {};
+  options_.workload.trace.file = "run.sqlite";
+  options_.input.recorded = std::make_shared<workload::RecordedLevel>();
+  EXPECT_THAT(error_of(2), HasSubstr("recorded run"));
+}
+
+TEST_F(ThreadedLoadTest, ATraceIsDividedByItsChains) {
+  auto trace = std::make_shared<workload::Trace>();
+  for (int i = 0; i < 11; ++i) trace->requests.push_back({std::chrono::milliseconds(2 * i), 60, 5, {1, 2}});
+  trace->requests[7].after = workload::FollowUp{.request = 2};
   options_.workload.trace.file = "t.jsonl";
   options_.input.trace = std::move(trace);
-  EXPECT_THAT(error_of(2), HasSubstr("a trace is driven by one thread"));
+  make(3);
+  std::promise<void> ended;
+  on_loop([&] { load_->on_ended([&] { ended.set_value(); }); });
+  ASSERT_TRUE(start_load(1).has_value());
+  ASSERT_EQ(ended.get_future().wait_for(std::chrono::seconds(100)), std::future_status::ready);
+  std::multiset<std::uint64_t> places;
+  for (const workload::TurnSample& sample : on_loop([&] { return load_->take_samples(); })) {
+    places.insert(sample.conversation.value());
+  }
+  ASSERT_THAT(places, SizeIs(11));
+  for (std::uint64_t place = 0; place < 11; ++place) EXPECT_EQ(places.count(place), 1U) << place;
+}
+
+TEST_F(ThreadedLoadTest, ControlApiViewAndFeedAreOfAllParts) {
+  options_.workload.target_rps = 0;
+  options_.feed = std::make_shared<workload::LoadFeed>();
+  make(2);
+  const std::string url = "http://127.0.0.1:" + std::to_string(on_loop([&] { return load_->port(); }));
+  const auto ask = [&](const std::string& method, const std::string& path, std::string body = {}) {
+    net::Headers headers;
+    if (method != "GET") headers.add("Content-Type", "application/json");
+    return net::fetch_blocking(method, url + path, std::move(body), std::chrono::seconds(100), std::move(headers))
+        .value();
+  };
+  EXPECT_EQ(on_loop([&] { return load_->view().state; }), "idle");
+  EXPECT_EQ(ask("PATCH", "/load", R"({"concurrency":5})").status, 400);
+  EXPECT_EQ(ask("POST", "/start", R"({"concurrency":1})").status, 400);  // fewer than threads
+  EXPECT_EQ(ask("POST", "/start", R"({"concurrency":3,"seed":9})").status, 200);
+  await([&] { return server_->requests().size() >= 40; });
+  const LoadView view = on_loop([&] { return load_->view(); });
+  EXPECT_EQ(view.state, "running");
+  EXPECT_EQ(view.concurrency, 3U);
+  EXPECT_EQ(view.seed, 9U);
+  const net::HttpResponse changed = ask("PATCH", "/load", R"({"concurrency":7,"max_start_rate":2000})");
+  EXPECT_EQ(changed.status, 200) << changed.body;
+  EXPECT_THAT(changed.body, HasSubstr(R"("concurrency":7)"));
+  EXPECT_THAT(changed.body, HasSubstr(R"("max_start_rate":2000)"));
+  EXPECT_EQ(ask("PATCH", "/load", R"({"concurrency":1})").status, 400);
+  EXPECT_EQ(ask("PATCH", "/load", R"({"rate":1})").status, 422);
+  const std::size_t before = requests_seen();
+  await([&] { return server_->requests().size() >= before + 40; });
+  EXPECT_EQ(ask("POST", "/stop", R"({"drain":true})").status, 200);
+  const std::size_t sent = requests_seen();
+  EXPECT_THAT(ask("GET", "/status").body, HasSubstr(R"("succeeded":)" + std::to_string(sent)));
+  EXPECT_THAT(ask("GET", "/metrics").body,
+              HasSubstr(R"(loadgen_requests_total{outcome="succeeded"} )" + std::to_string(sent)));
+  EXPECT_EQ(on_loop([&] { return load_->changes().size(); }), 1U);
+  const workload::LoadBatch batch = on_loop([&] { return load_->take_batch(); });
+  EXPECT_EQ(batch.started.size(), sent);
+  EXPECT_EQ(batch.ended.size(), sent);
+  std::set<std::uint64_t> residues;
+  for (std::size_t i = 0; i < sent; ++i) {
+    residues.insert(batch.started[i].conversation.value() % 2);
+    if (i > 0) {
+      EXPECT_LE(batch.started[i - 1].at, batch.started[i].at);
+      EXPECT_LE(batch.ended[i - 1].sample.ended, batch.ended[i].sample.ended);
+    }
+  }
+  EXPECT_THAT(residues, SizeIs(2));
+  EXPECT_TRUE(on_loop([&] { return load_->take_batch(); }).started.empty());
 }
 
 }  // namespace

@@ -69,6 +69,12 @@ TEST(SweepSpecTest, ATargetOfZeroIsNoLimitOfStarts) {
   ASSERT_TRUE(sweep.has_value()) << sweep.error().message;
   EXPECT_EQ(sweep->workload.target_rps, 0);
   EXPECT_THAT(error_with("target_rps: 2.5", "target_rps: 0.0001"), HasSubstr("0 for no limit"));
+  const auto by_name = read_sweep(parsed(with_line(kSweep, "target_rps: 2.5", "max_start_rate: 3.5")), ".");
+  ASSERT_TRUE(by_name.has_value()) << by_name.error().message;
+  EXPECT_EQ(by_name->workload.target_rps, 3.5);
+  EXPECT_THAT(error_with("target_rps: 2.5", "target_rps: 2, max_start_rate: 2"), HasSubstr("give one of both"));
+  EXPECT_THAT(error_with("target_rps: 2.5", "max_start_rate: 0.0001"), HasSubstr("max_start_rate"));
+  EXPECT_THAT(error_with("target_rps: 2.5", "arrivals: poisson, max_start_rate: 2"), HasSubstr("starts per minute"));
 }
 
 TEST(SweepSpecTest, TheDefaultMethodIsThePublishedOne) {

@@ -145,6 +145,27 @@ TEST(TraceSource, SessionsCanBeIgnored) {
   EXPECT_EQ(rest[0].messages.size(), 1U);
 }
 
+TEST(TraceSource, PartsAreTheTraceAndChainsStayTogether) {
+  TraceSource first(trace_with_session(), {.speed = 2, .shard = {.index = 0, .count = 2}}, at(0));
+  TraceSource second(trace_with_session(), {.speed = 2, .shard = {.index = 1, .count = 2}}, at(0));
+  TraceSource third(trace_with_session(), {.speed = 2, .shard = {.index = 2, .count = 3}}, at(0));
+  EXPECT_TRUE(third.is_exhausted());  // two chains for three parts
+  EXPECT_FALSE(third.next_wakeup().has_value());
+  EXPECT_THAT(ids_of(first.poll(at(2'000))), ElementsAre(0));
+  EXPECT_THAT(ids_of(second.poll(at(1'999))), ElementsAre());
+  EXPECT_THAT(ids_of(second.poll(at(2'000))), ElementsAre(3)) << "at the instant that it has in the whole";
+  EXPECT_TRUE(second.is_exhausted());
+  EXPECT_FALSE(first.is_exhausted());
+  EXPECT_TRUE(first.on_turn_finished(ConversationId(0), "a", TurnOutcome::kSucceeded, at(2'100)).empty());
+  EXPECT_THAT(ids_of(first.poll(at(2'300))), ElementsAre(1));
+  EXPECT_THAT(ids_of(first.on_turn_finished(ConversationId(1), "b", TurnOutcome::kSucceeded, at(2'400))),
+              ElementsAre(2));
+  EXPECT_TRUE(first.is_exhausted());
+  TraceSource closed(trace_at({0, 0, 0, 0, 0, 0}),
+                     {.loop = spec::TraceLoop::kClosed, .concurrency = 5, .shard = {.index = 1, .count = 2}}, at(0));
+  EXPECT_THAT(ids_of(closed.poll(at(0))), ElementsAre(1, 3)) << "its two of five places";
+}
+
 /// Drives a source in virtual time with random answer times and a client that is late now and then.
 struct Sent {
   std::uint64_t id;

@@ -106,7 +106,8 @@ Result<std::vector<std::string>> load_lines(const JsonObject& root) {
   if (think) {
     KVIST_TRY(const double least, think->require_double("least", 0, kMost));
     KVIST_TRY(const double most, think->require_double("most", 0, kMost));
-    lines.push_back(fmt::format("think time: {:g} s to {:g} s", least, most));
+    KVIST_TRY(const bool frees_place, think->bool_or("frees_place", false));
+    lines.push_back(fmt::format("think time: {:g} s to {:g} s{}", least, most, frees_place ? ", place left" : ""));
   }
   KVIST_TRY(const std::optional<JsonArray> mix, root.find_array("mix"));
   if (!mix) return lines;

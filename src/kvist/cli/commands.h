@@ -102,6 +102,7 @@ struct LoadgenArguments {
   std::optional<double> prefix_skew;           ///< of the groups' sizes
   std::vector<std::string> mix;                ///< "3:chat.yaml": so many parts of conversations as in that file
   std::string think_time;                      ///< "2s", "1s-5s": before each turn but the first
+  std::string concurrency_of;                  ///< "conversations" (empty), "requests"
   std::string prompt_ids;                      ///< "1000-30000": prompts are ids of this range, not text
   std::optional<double> speed;                 ///< of a trace
   bool ignore_eos = false;
@@ -122,9 +123,26 @@ struct LoadgenArguments {
   bool within_calibration = false;    ///< refuse a load that is beyond it
   DashboardArguments dashboard;
   std::string gateway;  ///< URL of the target's listener for administration, for the dashboard; empty: not known
+  std::string agents;   ///< "10.0.0.5:9400,10.0.0.6:9400": machines that drive the load; empty: this process does
+  std::string agents_key_file;  ///< its first line is the key for them
+  std::string agents_ca;        ///< PEM file of the authorities that their certificates are of
 };
 /// `kvist loadgen`: drives load, or serves the control API.
 [[nodiscard]] Result<void> run_loadgen(const LoadgenArguments& arguments);
+
+struct AgentArguments {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 0;  ///< 0: any
+  ListenArguments listen;
+  std::string listen_key_file;  ///< keys of which coordinators have to send one, one a line; empty: none is asked for
+  std::uint32_t threads = 1;    ///< on which loads are driven
+  std::string target;           ///< the one server that loads may be sent to; empty: any
+  std::string api_key_file;     ///< its first line is the key for the target; empty: none is sent
+  TlsArguments tls;             ///< of the target
+  std::string source_addresses;
+};
+/// `kvist loadgen agent`: drives parts of loads for a coordinator, until SIGINT or SIGTERM.
+[[nodiscard]] Result<void> serve_agent(const AgentArguments& arguments);
 
 struct CalibrateArguments {
   std::string output;  ///< file to write; empty: the usual one

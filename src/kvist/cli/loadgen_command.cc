@@ -10,7 +10,9 @@
 #include "kvist/cli/calibration_file.h"
 #include "kvist/cli/commands.h"
 #include "kvist/cli/dashboard_setup.h"
+#include "kvist/cli/loadgen_agents.h"
 #include "kvist/cli/loadgen_options.h"
+#include "kvist/cli/loadgen_service.h"
 #include "kvist/cli/print.h"
 #include "kvist/cli/stored.h"
 #include "kvist/dashboard/service/dashboard.h"
@@ -20,7 +22,6 @@
 #include "kvist/net/bearer_key.h"
 #include "kvist/net/descriptor_limit.h"
 #include "kvist/net/event_loop.h"
-#include "kvist/net/source_addresses.h"
 #include "kvist/net/time_of_day.h"
 #include "kvist/report/load_output.h"
 #include "kvist/report/load_run.h"
@@ -52,6 +53,7 @@ class LoadgenRun {
     started_utc_ = net::utc_now();
     started_ = net::now();
     KVIST_TRY_VOID(service_.start(*order_.level, order_.workload.seed));
+    started_ = service_.begins_at().value_or(*started_);
     if (order_.duration) {
       timer_.arm(*started_ + *order_.duration, [this] { end(); });
     }
@@ -65,6 +67,14 @@ class LoadgenRun {
     read_client();
     timer_.arm(net::now() + order_.workload.request_timeout, [this] { service_.stop(false, {}); });
     service_.stop(true, [this] { loop_.stop(); });
+  }
+
+  /// What the load says of itself as of its stop: of one on other machines, once that is known here.
+  void read_load() {
+    was_exhausted_ = service_.is_exhausted();
+    load_ = service_.client_load();
+    held_back_ = service_.held_back();
+    changes_ = service_.changes();
   }
 
   [[nodiscard]] bool has_driven() const { return started_.has_value(); }
@@ -92,10 +102,7 @@ class LoadgenRun {
 
   void read_client() {
     stopped_ = net::now();
-    was_exhausted_ = service_.is_exhausted();
-    load_ = service_.client_load();
-    held_back_ = service_.held_back();
-    changes_ = service_.changes();
+    read_load();
     progress_.cancel();
   }
 
@@ -129,45 +136,6 @@ class LoadgenRun {
   bool was_exhausted_ = false;
   bool ending_ = false;
 };
-
-/// It shows a load that one thread drives.
-bool has_dashboard(const LoadgenArguments& arguments) {
-  return !arguments.dashboard.off && arguments.threads == 1;
-}
-
-Result<loadgen::ServiceOptions> service_options(const LoadgenArguments& arguments, const LoadOrder& order) {
-  loadgen::ServiceOptions options;
-  options.target_url = arguments.target;
-  if (!arguments.api_key_file.empty()) {
-    KVIST_TRY(options.target.bearer_key, net::read_bearer_key(arguments.api_key_file));
-  }
-  KVIST_TRY(options.target.tls, load_tls(arguments.tls, arguments.target));
-  options.model = arguments.model;
-  options.http = {arguments.host, arguments.port.value_or(0)};
-  // The dashboard has the listener, if there is one.
-  options.listens = !has_dashboard(arguments);
-  if (options.listens) {
-    KVIST_TRY(options.tls, load_listener(arguments.dashboard.listen));
-  }
-  if (has_dashboard(arguments)) options.feed = std::make_shared<workload::LoadFeed>();
-  options.workload = order.workload;
-  options.input = order.input;
-  options.max_turns = arguments.requests;
-  options.headers = order.headers;
-  options.prompt_ids = order.prompt_ids;
-  options.count_tokens = order.count_tokens;
-  if (!arguments.source_addresses.empty()) {
-    Result<std::vector<std::string>> addresses = net::parse_source_addresses(arguments.source_addresses);
-    if (!addresses) return std::unexpected(std::move(addresses).error().in("--source-addresses"));
-    if (Result<void> good = net::check_source_addresses(*addresses); !good) {
-      return std::unexpected(std::move(good).error().in("--source-addresses"));
-    }
-    options.source_addresses = *std::move(addresses);
-  }
-  if (order.prompt_ids) options.path = "/v1/completions";
-  if (!arguments.path.empty()) options.path = arguments.path;
-  return options;
-}
 
 /// How each of several threads kept up.
 std::vector<report::LoadLoop> loops_of(const loadgen::ClientLoad& load, Duration elapsed) {
@@ -253,13 +221,17 @@ Result<void> write_output(const LoadgenArguments& arguments, const LoadOrder& or
   return {};
 }
 
-/// A load on one thread is attached to `watch`.
+/// A load on this machine, which is attached to `watch`.
 Result<std::unique_ptr<loadgen::Load>> make_load(net::EventLoop& loop, const loadgen::ServiceOptions& options,
                                                  std::uint32_t threads, loadgen::LoadWatch& watch) {
-  if (threads > 1) return loadgen::make_threaded_load(loop, options, threads);
-  KVIST_TRY(std::unique_ptr<loadgen::Service> service, loadgen::Service::create(loop, options));
-  watch.attach(loop, *service);
-  return service;
+  std::unique_ptr<loadgen::ControlledLoad> load;
+  if (threads > 1) {
+    KVIST_TRY(load, loadgen::make_threaded_load(loop, options, threads));
+  } else {
+    KVIST_TRY(load, loadgen::Service::create(loop, options));
+  }
+  watch.attach(loop, *load);
+  return load;
 }
 
 /// Null: it is not wanted. Shows the load from a thread of its own, so that who looks does not disturb it.
@@ -291,13 +263,55 @@ Result<std::unique_ptr<dashboard::Dashboard>> start_dashboard(const LoadgenArgum
   return dashboard::Dashboard::start(std::move(options));
 }
 
+/// Prints the summary and writes the files.
+Result<void> conclude(const LoadgenArguments& arguments, const LoadOrder& order, const report::LoadRun& record) {
+  const report::LoadFigures figures = report::figures_of(record);
+  print_line(report::load_summary(record, figures));
+  KVIST_TRY_VOID(write_output(arguments, order, record, figures));
+  if (std::ranges::find(record.level.turns, TurnOutcome::kSucceeded, &TurnSample::outcome) !=
+      record.level.turns.end()) {
+    return {};
+  }
+  return fail(ErrorCode::kUnavailable, "not one turn succeeded");
+}
+
+void add_refused_samples(const loadgen::Load& load, report::LoadRun& record) {
+  if (const std::uint64_t refused = load.progress(kProgressWindow).samples_refused; refused > 0) {
+    record.level.remarks.push_back(fmt::format("{} turns found no room in memory and are in no figure", refused));
+  }
+}
+
+/// The same load by agents on other machines, which this process coordinates.
+Result<void> run_on_agents(const LoadgenArguments& arguments, const LoadOrder& order) {
+  net::EventLoop loop;
+  KVIST_TRY(const std::unique_ptr<loadgen::RemoteLoad> load, make_remote_load(loop, arguments, order));
+  LoadgenRun run(loop, *load, order);
+  loop.on_termination([&run] { run.end(); });
+  if (arguments.port) print_line(fmt::format("ready http={}", load->port()));
+  Result<void> begun;
+  load->open([&](Result<void> ready) {
+    begun = ready ? run.start() : std::move(ready);
+    if (!begun) loop.stop();
+  });
+  loop.run();
+  KVIST_TRY_VOID(begun);
+  if (!run.has_driven()) return fail(ErrorCode::kCancelled, "interrupted before the agents were ready");
+  run.read_load();
+  report::LoadRun record = record_of(arguments, order, run, load->take_samples());
+  add_refused_samples(*load, record);
+  add_agents(load->coordination(), record);
+  KVIST_TRY_VOID(conclude(arguments, order, record));
+  return check_agents(load->coordination());
+}
+
 }  // namespace
 
 Result<void> run_loadgen(const LoadgenArguments& arguments) {
   KVIST_TRY(const LoadOrder order, read_load_order(arguments));
-  KVIST_TRY(const loadgen::ServiceOptions options, service_options(arguments, order));
   if (!arguments.output.empty()) KVIST_TRY_VOID(make_folder(arguments.output));
   telemetry::start_logging(telemetry::LogLevel::kInfo, "loadgen");
+  if (!arguments.agents.empty()) return run_on_agents(arguments, order);
+  KVIST_TRY(const loadgen::ServiceOptions options, service_options(arguments, order));
   KVIST_TRY(const std::optional<loadgen::Calibration> calibration, find_calibration(arguments.calibration));
   KVIST_TRY_VOID(check_calibration(calibration, planned_load(order), arguments.within_calibration));
   net::raise_descriptor_limit();
@@ -314,20 +328,11 @@ Result<void> run_loadgen(const LoadgenArguments& arguments) {
   watch->detach();
   if (!run.has_driven()) return {};
   report::LoadRun record = record_of(arguments, order, run, service->take_samples());
-  if (const std::uint64_t refused = service->progress(kProgressWindow).samples_refused; refused > 0) {
-    record.level.remarks.push_back(fmt::format("{} turns found no room in memory and are in no figure", refused));
-  }
+  add_refused_samples(*service, record);
   if (auto beyond = beyond_calibration(calibration, outcome_of(order, record.level))) {
     record.level.remarks.push_back(*std::move(beyond));
   }
-  const report::LoadFigures figures = report::figures_of(record);
-  print_line(report::load_summary(record, figures));
-  KVIST_TRY_VOID(write_output(arguments, order, record, figures));
-  if (std::ranges::find(record.level.turns, TurnOutcome::kSucceeded, &TurnSample::outcome) !=
-      record.level.turns.end()) {
-    return {};
-  }
-  return fail(ErrorCode::kUnavailable, "not one turn succeeded");
+  return conclude(arguments, order, record);
 }
 
 }  // namespace kvist::cli

@@ -9,6 +9,8 @@ void LoadgenCommandLine::add_to(CLI::App& app, Action& action) {
   command->require_subcommand(0, 1);
   add_calibrate(*command->add_subcommand("calibrate", "find how much load this machine can measure well"), action);
   add_reference(*command->add_subcommand("reference", "serve streams of known times"), action);
+  add_agent(*command->add_subcommand("agent", "drive parts of loads for a coordinator: kvist loadgen --agents"),
+            action);
   command->add_option("--target", arguments_.target, "http://host:port or https://host:port");
   command->add_option("--model", arguments_.model, "model to ask for");
   command->add_option("-f,--file", arguments_.workload_file, "file with a `workload:` mapping");
@@ -38,6 +40,7 @@ void LoadgenCommandLine::add_to(CLI::App& app, Action& action) {
   command->add_option("--slo", arguments_.dashboard.slo, "lines of limits on the dashboard, such as ttft_p95=600ms");
   add_listen_options(*command, arguments_.dashboard.listen);
   command->add_flag("--no-dashboard", arguments_.dashboard.off, "metrics and control API alone");
+  add_agents(*command);
   command->add_option("--calibration", arguments_.calibration,
                       "file of kvist loadgen calibrate that the load is held against; none");
   command->add_flag("--within-calibration", arguments_.within_calibration, "refuse a load that is beyond it");
@@ -75,11 +78,42 @@ void LoadgenCommandLine::add_reference(CLI::App& command, Action& action) {
   command.callback([this, &action] { action = [this] { return serve_reference(reference_); }; });
 }
 
+void LoadgenCommandLine::add_agent(CLI::App& command, Action& action) {
+  AgentArguments& a = agent_;
+  command.add_option("--host", a.host, "address to listen on; other than the loopback's it needs --listen-key-file");
+  command.add_option("--port", a.port, "0: any");
+  add_listen_options(command, a.listen);
+  command.add_option("--listen-key-file", a.listen_key_file,
+                     "keys, one a line, of which a coordinator has to send one");
+  command.add_option("--threads", a.threads, "threads that drive loads (1)")->check(CLI::Range(1U, 256U));
+  auto* target = command.add_option("--target", a.target, "the one server that loads may be sent to; without it, any");
+  command.add_option("--api-key-file", a.api_key_file, "file whose first line is the key for the target")
+      ->needs(target);
+  add_tls_options(command, a.tls, "the target");
+  command.add_option("--source-addresses", a.source_addresses,
+                     "addresses to connect from, in turn: 127.0.0.2-127.0.0.9, 10.0.0.8/29");
+  command.callback([this, &action] { action = [this] { return serve_agent(agent_); }; });
+}
+
+void LoadgenCommandLine::add_agents(CLI::App& command) {
+  command.add_option(
+      "--agents", arguments_.agents,
+      "agents (kvist loadgen agent) that drive the load, each a part: host:port, https://host:port, with "
+      "commas between");
+  command.add_option("--agents-key-file", arguments_.agents_key_file,
+                     "file whose first line is the key for the agents");
+  command.add_option("--agents-ca", arguments_.agents_ca, "PEM file of the authorities of the agents' certificates");
+}
+
 void LoadgenCommandLine::add_load(CLI::App& command) {
   LoadgenArguments& a = arguments_;
   auto* closed =
       command.add_option("--concurrency", a.concurrency,
                          "closed loop: conversations at once; without it and --rate, idle until POST /start");
+  command
+      .add_option("--concurrency-of", a.concurrency_of,
+                  "conversations (default), or requests: who thinks (--think-time) leaves the place to others")
+      ->needs(closed);
   auto* rate = command.add_option("--rate", a.rate, "open loop: starts per second, whatever is in flight");
   rate->excludes(closed);
   command.add_option("--arrivals", a.arrivals, "poisson (default), constant, gamma, bursts")->needs(rate);

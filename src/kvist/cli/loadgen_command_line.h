@@ -29,6 +29,9 @@ class LoadgenCommandLine {
  private:
   void add_calibrate(CLI::App& command, Action& action);
   void add_reference(CLI::App& command, Action& action);
+  void add_agent(CLI::App& command, Action& action);
+  /// Machines that drive the load.
+  void add_agents(CLI::App& command);
   /// When requests are sent, and how many.
   void add_load(CLI::App& command);
   /// What requests say.
@@ -37,6 +40,7 @@ class LoadgenCommandLine {
   LoadgenArguments arguments_;
   CalibrateArguments calibrate_;
   ReferenceArguments reference_;
+  AgentArguments agent_;
 };
 
 }  // namespace kvist::cli

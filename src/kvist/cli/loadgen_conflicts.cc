@@ -48,7 +48,6 @@ Result<void> check_count(const std::optional<std::uint32_t>& value, std::string_
 }
 
 Result<void> refuse_beside_trace(const LoadgenArguments& a, LoadContent content) {
-  KVIST_TRY_VOID(refuse({{a.threads > 1, "--threads"}}, "a trace is driven by one thread"));
   KVIST_TRY_VOID(refuse({{!a.input_tokens.empty(), "--input-tokens"},
                          {!a.output_tokens.empty(), "--output-tokens"},
                          {!a.turns.empty(), "--turns"},
@@ -130,6 +129,33 @@ Result<void> refuse_about_target(const LoadgenArguments& a) {
                 "Authorization is that of --api-key-file: give one of both");
 }
 
+/// Agents have their own ways to the target, and threads; what is shown here is the load as a whole.
+Result<void> refuse_beside_agents(const LoadgenArguments& a, bool trace) {
+  if (a.agents.empty()) {
+    return refuse({{!a.agents_key_file.empty(), "--agents-key-file"}, {!a.agents_ca.empty(), "--agents-ca"}},
+                  "is for --agents");
+  }
+  if (trace) {
+    return fail(ErrorCode::kInvalidArgument, "--agents: a trace is driven by one process: agents divide conversations");
+  }
+  if (!a.concurrency && !a.rate) {
+    return fail(ErrorCode::kInvalidArgument, "--agents: needs a load: give --concurrency or --rate");
+  }
+  const TlsArguments& tls = a.tls;
+  const bool has_tls = !tls.ca.empty() || !tls.server_name.empty() || !tls.certificate.empty() || tls.insecure;
+  KVIST_TRY_VOID(refuse({{!a.api_key_file.empty(), "--api-key-file"},
+                         {has_tls, "--ca, --server-name, --certificate, --insecure"},
+                         {!a.source_addresses.empty(), "--source-addresses"},
+                         {a.threads > 1, "--threads"}},
+                        "is each agent's own: say it to kvist loadgen agent"));
+  KVIST_TRY_VOID(refuse({{!a.calibration.empty(), "--calibration"}, {a.within_calibration, "--within-calibration"}},
+                        "is for the machine that drives the load, which agents are"));
+  return refuse({{!a.dashboard.baseline.empty(), "--baseline"},
+                 {!a.dashboard.slo.empty(), "--slo"},
+                 {!a.gateway.empty(), "--gateway"}},
+                "is for the dashboard, which shows loads of this process: leave --agents out");
+}
+
 }  // namespace
 
 Result<void> check_numbers(const LoadgenArguments& a) {
@@ -153,12 +179,12 @@ Result<void> check_numbers(const LoadgenArguments& a) {
 
 Result<void> refuse_ignored(const LoadgenArguments& a, LoadContent content) {
   KVIST_TRY_VOID(refuse_about_target(a));
-  KVIST_TRY_VOID(refuse({{a.threads > 1 && !a.dashboard.baseline.empty(), "--baseline"},
-                         {a.threads > 1 && !a.dashboard.slo.empty(), "--slo"}},
-                        "is for the dashboard, which shows loads of one thread: leave --threads out"));
   KVIST_TRY_VOID(refuse({{a.characters_per_token.has_value() && !a.tokenizer.empty(), "--characters-per-token"}},
                         "with --tokenizer lengths are in its tokens"));
+  KVIST_TRY_VOID(refuse({{a.concurrency_of == "requests" && a.think_time.empty(), "--concurrency-of"}},
+                        "without --think-time each conversation has a request in flight: leave it out"));
   const bool trace = content == LoadContent::kTimedTrace || content == LoadContent::kClosedTrace;
+  KVIST_TRY_VOID(refuse_beside_agents(a, trace));
   if (trace) return refuse_beside_trace(a, content);
   KVIST_TRY_VOID(refuse({{a.speed.has_value(), "--speed"}}, "is for a trace"));
   if (content == LoadContent::kMix) return refuse_beside_mix(a);
@@ -167,7 +193,8 @@ Result<void> refuse_ignored(const LoadgenArguments& a, LoadContent content) {
 
 Result<void> refuse_beside_file(const LoadgenArguments& a, LoadContent content, const spec::WorkloadSpec& file) {
   if (a.workload_file.empty()) return {};
-  KVIST_TRY_VOID(refuse({{a.max_start_rate.has_value() && file.arrivals.is_open(), "--max-start-rate"}},
+  KVIST_TRY_VOID(refuse({{a.max_start_rate.has_value() && file.arrivals.is_open(), "--max-start-rate"},
+                         {!a.concurrency_of.empty() && file.arrivals.is_open(), "--concurrency-of"}},
                         fmt::format("is for a closed loop; {} has open arrivals", a.workload_file)));
   if (content != LoadContent::kMix && content != LoadContent::kChats) return {};
   // Of the file only what concerns the whole load counts.

@@ -28,7 +28,7 @@ using spec::ArrivalKind;
 
 constexpr std::uint32_t kMaxTurns = 1'000;
 /// Below the number of connections that the range of client ports allows.
-constexpr std::uint32_t kMaxInFlight = 20'000;
+constexpr std::uint32_t kUsualMaxInFlight = 20'000;
 
 constexpr std::array kLaws = {std::pair{std::string_view("poisson"), ArrivalKind::kPoisson},
                               std::pair{std::string_view("constant"), ArrivalKind::kConstant},
@@ -50,7 +50,7 @@ Result<void> read_open_loop(const LoadgenArguments& a, LoadOrder& order) {
   spec::ArrivalSpec& arrivals = order.workload.arrivals;
   if (!arrivals.is_open()) {  // a workload file may say how conversations start; then the rate alone is ours
     arrivals.kind = ArrivalKind::kPoisson;
-    arrivals.max_conversations = kMaxInFlight;
+    arrivals.max_conversations = kUsualMaxInFlight;
     arrivals.when_full = spec::WhenFull::kWait;
   }
   if (!a.arrivals.empty()) {
@@ -94,6 +94,14 @@ Result<void> read_load(const LoadgenArguments& a, LoadOrder& order) {
   }
   KVIST_TRY(order.progress, parse_duration(a.progress, "--progress"));
   return {};
+}
+
+/// Whether the places of a closed loop are of requests.
+Result<bool> parse_concurrency_of(const LoadgenArguments& a) {
+  const std::string& text = a.concurrency_of;
+  if (text == "requests") return true;
+  if (text == "conversations") return false;
+  return wrong("--concurrency-of", fmt::format("\"{}\"; there are conversations, requests", text));
 }
 
 /// Lengths are given in the target's tokens and sent as text of so many characters.
@@ -256,10 +264,6 @@ Result<void> load_content(const LoadgenArguments& a, LoadContent content, LoadOr
 
 /// Without a load the control API is waited for, which must be what was meant.
 Result<void> check_has_load(const LoadgenArguments& a, LoadContent content, const LoadOrder& order) {
-  if (a.threads > 1 && (!order.level || a.port)) {
-    return wrong("--threads", order.level ? "the control API (--port) is for one thread"
-                                          : "needs a load: give --concurrency or --rate");
-  }
   if (order.level) return {};
   if (a.within_calibration) {
     return wrong("--within-calibration", "needs a load: give --concurrency, --rate or a trace");
@@ -371,6 +375,9 @@ Result<LoadOrder> read_load_order(const LoadgenArguments& arguments) {
   KVIST_TRY_VOID(check_has_load(arguments, content, order));
   if (!arguments.think_time.empty()) {
     KVIST_TRY(order.input.think_time, parse_think_time(arguments.think_time));
+  }
+  if (!arguments.concurrency_of.empty()) {
+    KVIST_TRY(order.input.think_time.frees_place, parse_concurrency_of(arguments));
   }
   KVIST_TRY_VOID(read_prompt_ids(arguments, order));
   order.count_tokens = counter_of(order);

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "kvist/base/json.h"
-#include "kvist/openai/errors.h"
+#include "kvist/base/json_writer.h"
+#include "kvist/loadgen/json_answers.h"
+#include "kvist/net/admin_listener.h"
 #include "kvist/telemetry/metrics.h"
 
 namespace kvist::loadgen {
@@ -17,20 +19,6 @@ constexpr std::uint64_t kMaxConcurrency = 1'000'000;
 
 JsonDocument command_document() {
   return JsonDocument({.root = "body", .wrong = ErrorCode::kInvalidArgument});
-}
-
-net::HttpResponse json_answer(std::string body, int status = 200) {
-  net::HttpResponse response{.status = status, .headers = {}, .body = std::move(body)};
-  response.headers.add("Content-Type", "application/json");
-  return response;
-}
-
-net::HttpResponse error_answer(const Error& error) {
-  return json_answer(openai::error_body(error), openai::http_status(error.code));
-}
-
-net::HttpResponse refused(const net::HttpRequest& /*request*/, int status, const std::string& message) {
-  return json_answer(openai::error_body(message, net::reason_phrase(status), "", status), status);
 }
 
 }  // namespace
@@ -68,6 +56,17 @@ Result<workload::LoadChange> parse_load_change(std::string_view body) {
   return change;
 }
 
+std::string load_change_json(const workload::LoadChange& change) {
+  JsonWriter json;
+  json.begin_object();
+  if (change.concurrency) json.field("concurrency", *change.concurrency);
+  if (change.max_start_rate) json.field("max_start_rate", *change.max_start_rate);
+  if (change.rate) json.field("rate", *change.rate);
+  if (change.max_in_flight) json.field("max_in_flight", *change.max_in_flight);
+  json.end_object();
+  return json.take();
+}
+
 Result<bool> parse_stop_command(std::string_view body) {
   if (body.empty()) return true;
   JsonDocument document = command_document();
@@ -79,7 +78,7 @@ Result<bool> parse_stop_command(std::string_view body) {
 }
 
 ControlApi::ControlApi(ControlActions actions)
-    : actions_(std::make_shared<const ControlActions>(std::move(actions))), paths_(refused) {
+    : actions_(std::make_shared<const ControlActions>(std::move(actions))), paths_(refused_answer) {
   paths_.answer("POST", "/start", [this](const net::HttpRequest& request) { return start(request); });
   paths_.answer("PATCH", "/load", [this](const net::HttpRequest& request) { return change(request); });
   paths_.on("POST", "/stop",
@@ -92,6 +91,20 @@ ControlApi::ControlApi(ControlActions actions)
     response.headers.add("Content-Type", telemetry::kExpositionContentType);
     return response;
   });
+}
+
+Result<std::unique_ptr<net::HttpServer>> ControlApi::listen(net::EventLoop& loop, const spec::Endpoint& endpoint,
+                                                            const std::shared_ptr<net::TlsServer>& tls) {
+  net::HttpServerOptions http;
+  http.host = endpoint.host;
+  http.port = endpoint.port;
+  http.max_body_bytes = 64U << 10;
+  http.tls = tls;
+  // A name of somebody else's that leads here has no certificate.
+  const bool own_names_only = !http.tls && (net::is_loopback(http.host) || net::is_any_address(http.host));
+  http.browsers = net::BrowserPolicy{.changes_need_json = true, .own_names_only = own_names_only};
+  return net::HttpServer::listen(
+      loop, http, [this](net::HttpRequest request, auto exchange) { handle(std::move(request), exchange); });
 }
 
 net::HttpResponse ControlApi::start(const net::HttpRequest& request) {

@@ -10,9 +10,12 @@
 #include <utility>
 
 #include "kvist/base/error.h"
+#include "kvist/net/event_loop.h"
 #include "kvist/net/http_server.h"
 #include "kvist/net/http_types.h"
 #include "kvist/net/path_table.h"
+#include "kvist/net/tls.h"
+#include "kvist/spec/deployment.h"
 #include "kvist/workload/turn_source.h"
 
 namespace kvist::loadgen {
@@ -28,6 +31,7 @@ struct StartCommand {
 /// Body of PATCH /load: {"concurrency":N,"max_start_rate":R} or {"rate":R,"max_in_flight":N}, each of them optional; an
 /// unknown key is an error.
 [[nodiscard]] Result<workload::LoadChange> parse_load_change(std::string_view body);
+[[nodiscard]] std::string load_change_json(const workload::LoadChange& change);
 /// Body of POST /stop: {"drain":true|false}, or an empty body for true.
 [[nodiscard]] Result<bool> parse_stop_command(std::string_view body);
 
@@ -47,6 +51,10 @@ class ControlApi {
   explicit ControlApi(ControlActions actions);
   ControlApi(const ControlApi&) = delete;
   ControlApi& operator=(const ControlApi&) = delete;
+
+  /// A listener for this interface, which has to outlive it.
+  [[nodiscard]] Result<std::unique_ptr<net::HttpServer>> listen(net::EventLoop& loop, const spec::Endpoint& endpoint,
+                                                                const std::shared_ptr<net::TlsServer>& tls);
 
   void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
     paths_.handle(std::move(request), exchange);

@@ -11,11 +11,14 @@ constexpr double kGrowth = 1.05;
 
 }  // namespace
 
-void DelayHistogram::record(Duration delay) {
+void DelayHistogram::record(Duration delay, std::uint64_t times) {
+  if (times == 0) return;
   const double ns = std::max(static_cast<double>(delay.count()), kFirstBoundNs);
-  const auto bucket = static_cast<std::size_t>(std::ceil(std::log(ns / kFirstBoundNs) / std::log(kGrowth)));
-  ++counts_[std::min(bucket, kBuckets - 1)];
-  ++count_;
+  // Half a nanosecond less: a bucket's own bound, which is rounded to a whole one, is in that bucket.
+  const double steps = std::log((ns - 0.5) / kFirstBoundNs) / std::log(kGrowth);
+  const auto bucket = static_cast<std::size_t>(std::max(0.0, std::ceil(steps)));
+  counts_[std::min(bucket, kBuckets - 1)] += times;
+  count_ += times;
   max_ = std::max(max_, delay);
 }
 

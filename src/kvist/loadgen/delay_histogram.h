@@ -20,8 +20,10 @@ class DelayHistogram {
     std::uint64_t count = 0;
   };
 
+  static constexpr std::size_t kBuckets = 384;  // 1 us x 1.05^383 = 130 s
+
   /// A negative delay counts as 0.
-  void record(Duration delay);
+  void record(Duration delay, std::uint64_t times = 1);
   /// The smallest bucket bound that the share q of all delays does not exceed, at most max(); zero if there are no
   /// delays.
   [[nodiscard]] Duration quantile(double q) const;
@@ -31,8 +33,6 @@ class DelayHistogram {
   [[nodiscard]] std::vector<Bucket> buckets() const;
 
  private:
-  static constexpr std::size_t kBuckets = 384;  // 1 us x 1.05^383 = 130 s
-
   [[nodiscard]] Duration bound(std::size_t bucket) const;
 
   std::array<std::uint64_t, kBuckets> counts_{};

@@ -63,6 +63,8 @@ class Load {
   /// Begins to drive `concurrency` conversations at once or, with open arrivals, that many starts per minute. Errors:
   /// kInvalidArgument while running.
   [[nodiscard]] virtual Result<void> start(std::uint32_t concurrency, std::uint64_t seed) = 0;
+  /// When the schedule of the last start() begins, if that is later than the call; nothing: with it.
+  [[nodiscard]] virtual std::optional<TimePoint> begins_at() const { return std::nullopt; }
   /// Starts no further turns. With `drain`, turns in flight may end; without, they are cancelled (kAbandoned). Calls
   /// `stopped` when nothing is in flight any more.
   virtual void stop(bool drain, std::function<void()> stopped) = 0;

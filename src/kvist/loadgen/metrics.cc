@@ -16,44 +16,29 @@ namespace {
 using telemetry::MetricsPage;
 using workload::LatencyMetric;
 
-constexpr std::array<double, 3> kQuantiles = {0.5, 0.95, 0.99};
-
-void fill_summary(MetricsPage& page, const MetricsSource& source, LatencyMetric metric, const std::string& name,
-                  const std::string& help) {
+void fill_summary(MetricsPage& page, const SeriesMeasures& series, const std::string& name, const std::string& help) {
   std::vector<telemetry::QuantileValue> quantiles;
-  for (const double q : kQuantiles) {
-    const std::optional<double> ms = source.recorder->quantile_ms(metric, source.now, q);
-    quantiles.push_back({q, ms ? *ms * 1e-3 : std::numeric_limits<double>::quiet_NaN()});
+  for (std::size_t q = 0; q < kMeasuredQuantiles.size(); ++q) {
+    const std::optional<double> ms = series.quantiles_ms[q];
+    quantiles.push_back({kMeasuredQuantiles[q], ms ? *ms * 1e-3 : std::numeric_limits<double>::quiet_NaN()});
   }
-  page.summary(name, help, std::move(quantiles), source.recorder->count(metric),
-               source.recorder->sum_ms(metric) * 1e-3);
-}
-
-/// Inter-token latency: all gaps, pooled over turns.
-void fill_gaps(MetricsPage& page, const MetricsSource& source) {
-  std::vector<telemetry::QuantileValue> quantiles;
-  for (const double q : kQuantiles) {
-    const std::optional<double> ms = source.recorder->gap_quantile_ms(source.now, q);
-    quantiles.push_back({q, ms ? *ms * 1e-3 : std::numeric_limits<double>::quiet_NaN()});
-  }
-  page.summary("loadgen_itl_seconds", "Gaps between content chunks, pooled over all turns", std::move(quantiles),
-               source.recorder->gap_count(), source.recorder->gap_sum_ms() * 1e-3);
+  page.summary(name, help, std::move(quantiles), series.count, series.sum_ms * 1e-3);
 }
 
 void fill_summaries(MetricsPage& page, const MetricsSource& source) {
-  fill_summary(page, source, LatencyMetric::kTtft, "loadgen_ttft_all_seconds",
+  fill_summary(page, source.measures.latency(LatencyMetric::kTtft), "loadgen_ttft_all_seconds",
                "Time to first token of all turns, observed when the token arrives");
-  fill_summary(page, source, LatencyMetric::kTpot, "loadgen_tpot_seconds",
+  fill_summary(page, source.measures.latency(LatencyMetric::kTpot), "loadgen_tpot_seconds",
                "Time per output token after the first, per succeeded turn");
-  fill_gaps(page, source);
-  fill_summary(page, source, LatencyMetric::kItl, "loadgen_request_itl_seconds",
+  fill_summary(page, source.measures.gaps, "loadgen_itl_seconds", "Gaps between content chunks, pooled over all turns");
+  fill_summary(page, source.measures.latency(LatencyMetric::kItl), "loadgen_request_itl_seconds",
                "Mean gap between content chunks, per succeeded turn");
-  fill_summary(page, source, LatencyMetric::kLatency, "loadgen_latency_seconds",
+  fill_summary(page, source.measures.latency(LatencyMetric::kLatency), "loadgen_latency_seconds",
                "From sending to the end of the answer, per succeeded turn");
 }
 
 void fill_counters(MetricsPage& page, const MetricsSource& source) {
-  const workload::RecorderTotals& totals = source.recorder->totals();
+  const workload::RecorderTotals& totals = source.measures.totals;
   const auto counter = [&page](const char* name, const char* help, std::uint64_t value,
                                const telemetry::Labels& labels = {}) {
     page.counter(name, help, static_cast<double>(value), labels);
@@ -68,7 +53,7 @@ void fill_counters(MetricsPage& page, const MetricsSource& source) {
   counter("loadgen_missing_usage_total", "Succeeded turns whose answer had no usage", totals.missing_usage);
   counter("loadgen_samples_refused_total", "Raw samples that found no room", totals.samples_refused);
   counter("loadgen_start_slots_dropped_total", "Starts that the concurrency limit made impossible",
-          source.dropped_start_slots);
+          source.measures.dropped_start_slots);
 }
 
 }  // namespace
@@ -76,10 +61,12 @@ void fill_counters(MetricsPage& page, const MetricsSource& source) {
 void fill_metrics(MetricsPage& page, const MetricsSource& source) {
   fill_summaries(page, source);
   fill_counters(page, source);
-  page.gauge("loadgen_in_flight", "Turns in flight", source.in_flight);
+  page.gauge("loadgen_in_flight", "Turns in flight", source.measures.snapshot.in_flight);
   page.gauge("loadgen_concurrency", "Conversations at once of the run under way, 0 when idle", source.concurrency);
-  page.gauge("loadgen_target_rps", "Conversation starts per second, at most", source.target_rps);
-  page.gauge("loadgen_samples_kept", "Raw samples not taken yet", static_cast<double>(source.recorder->kept_samples()));
+  page.gauge("loadgen_max_start_rate", "Conversation starts per second, at most; of an open loop their rate",
+             source.target_rps);
+  page.gauge("loadgen_target_rps", "The former name of loadgen_max_start_rate", source.target_rps);
+  page.gauge("loadgen_samples_kept", "Raw samples not taken yet", static_cast<double>(source.measures.kept_samples));
   page.gauge("loadgen_loop_delay_seconds_p99", "How late the loop ran a timer since the last start, 99th percentile",
              source.load.loop_delay_p99_ms * 1e-3);
   page.gauge("loadgen_loop_delay_seconds_max", "How late the loop ran a timer since the last start, at most",

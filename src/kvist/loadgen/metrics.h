@@ -4,24 +4,21 @@
 #include <cstdint>
 
 #include "kvist/base/time.h"
-#include "kvist/loadgen/service.h"
+#include "kvist/loadgen/load.h"
+#include "kvist/loadgen/load_measures.h"
 #include "kvist/telemetry/metrics.h"
-#include "kvist/workload/recorder.h"
 
 namespace kvist::loadgen {
 
 /// The values from which metrics are written.
 struct MetricsSource {
-  const workload::Recorder* recorder = nullptr;
-  TimePoint now;
-  std::uint32_t in_flight = 0;
+  LoadMeasures measures;
   std::uint32_t concurrency = 0;  ///< of the run under way; 0 when idle
   double target_rps = 0;
-  std::uint64_t dropped_start_slots = 0;
   ClientLoad load;
 };
 
-/// Writes all metrics to a page. Quantiles are exact over the recorder's window (NaN if it has no sample). _count, _sum
+/// Writes all metrics to a page. Quantiles are over the window (NaN if it has no sample). _count, _sum
 /// and all counters are over the lifetime of the process.
 void fill_metrics(telemetry::MetricsPage& page, const MetricsSource& source);
 

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "kvist/base/random.h"
+#include "kvist/loadgen/json_answers.h"
 #include "kvist/loadgen/reference_record.h"
 #include "kvist/net/http_server.h"
 #include "kvist/net/path_table.h"
 #include "kvist/openai/codec.h"
-#include "kvist/openai/errors.h"
 
 namespace kvist::loadgen {
 namespace {
@@ -23,20 +23,6 @@ constexpr std::uint64_t kMostRecordedTokens = 16'000'000;
 /// As many as one address has ports for, and more.
 constexpr std::uint32_t kMostStreams = 100'000;
 constexpr std::string_view kModel = "reference";
-
-net::HttpResponse json_answer(std::string body, int status = 200) {
-  net::HttpResponse response{.status = status, .headers = {}, .body = std::move(body)};
-  response.headers.add("Content-Type", "application/json");
-  return response;
-}
-
-net::HttpResponse error_answer(const Error& error) {
-  return json_answer(openai::error_body(error), openai::http_status(error.code));
-}
-
-net::HttpResponse refused(const net::HttpRequest& /*request*/, int status, const std::string& message) {
-  return json_answer(openai::error_body(message, net::reason_phrase(status), "", status), status);
-}
 
 std::string event(const std::string& json) {
   return "data: " + json + "\n\n";
@@ -56,7 +42,7 @@ struct Stream {
 class ReferenceServerImpl final : public ReferenceServer {
  public:
   ReferenceServerImpl(net::EventLoop& loop, const ReferenceServerOptions& options)
-      : options_(options), loop_(loop), timer_(loop), paths_(refused) {
+      : options_(options), loop_(loop), timer_(loop), paths_(refused_answer) {
     const openai::AnswerHead head{.id = "chatcmpl-1", .model = std::string(kModel), .created = 1, .chat = true};
     role_ = event(openai::role_chunk(head, 0));
     token_ = event(openai::text_chunk(head, 0, " word"));

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,13 +14,14 @@
 #include <utility>
 #include <vector>
 
+#include "kvist/loadgen/base_url.h"
 #include "kvist/loadgen/control_api.h"
+#include "kvist/loadgen/load_settings.h"
 #include "kvist/loadgen/loop_monitor.h"
 #include "kvist/loadgen/metrics.h"
 #include "kvist/loadgen/redaction.h"
 #include "kvist/loadgen/status.h"
 #include "kvist/loadgen/turn_call.h"
-#include "kvist/net/admin_listener.h"
 #include "kvist/net/http_client.h"
 #include "kvist/net/http_server.h"
 #include "kvist/telemetry/log.h"
@@ -34,19 +35,6 @@ namespace kvist::loadgen {
 namespace {
 
 constexpr std::string_view kComponent = "loadgen";
-
-/// "http://host:port" or "https://host:port" without a path; a trailing slash is removed.
-Result<std::string> base_url(std::string url) {
-  while (url.ends_with('/')) url.pop_back();
-  const std::string_view scheme = url.starts_with("https://") ? "https://" : "http://";
-  const bool is_base = url.starts_with(scheme) && url.size() > scheme.size() &&
-                       url.find_first_of("/?#", scheme.size()) == std::string::npos;
-  if (!is_base) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("target \"{}\": expected http://host:port or https://host:port", url));
-  }
-  return url;
-}
 
 /// Enough idle connections for every conversation, so that no turn needs a connect because the pool is small.
 net::HttpClientOptions client_options(const ServiceOptions& service, const std::string& url) {
@@ -74,17 +62,7 @@ class ServiceImpl final : public Service, private TurnListener {
 
   Result<void> listen() {
     if (!options_.listens) return {};
-    net::HttpServerOptions http;
-    http.host = options_.http.host;
-    http.port = options_.http.port;
-    http.max_body_bytes = 64U << 10;
-    http.tls = options_.tls;
-    // A name of somebody else's that leads here has no certificate.
-    const bool own_names_only = !http.tls && (net::is_loopback(http.host) || net::is_any_address(http.host));
-    http.browsers = net::BrowserPolicy{.changes_need_json = true, .own_names_only = own_names_only};
-    KVIST_TRY(server_, net::HttpServer::listen(loop_, http, [this](net::HttpRequest request, auto exchange) {
-                api_.handle(std::move(request), exchange);
-              }));
+    KVIST_TRY(server_, api_.listen(loop_, options_.http, options_.tls));
     return {};
   }
 
@@ -92,7 +70,12 @@ class ServiceImpl final : public Service, private TurnListener {
   void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) override {
     api_.handle(std::move(request), exchange);
   }
-  [[nodiscard]] const std::shared_ptr<workload::LoadFeed>& feed() const override { return options_.feed; }
+  [[nodiscard]] workload::LoadBatch take_batch() override {
+    return options_.feed ? options_.feed->take() : workload::LoadBatch{};
+  }
+  [[nodiscard]] LoadMeasures measures() const override {
+    return measures_of(recorder_, net::now(), in_flight(), dropped_slots());
+  }
   [[nodiscard]] LoadView view() const override {
     LoadView view{.state = state(), .open = is_open(), .in_flight = in_flight(), .totals = recorder_.totals()};
     if (!driver_) return view;
@@ -132,8 +115,9 @@ class ServiceImpl final : public Service, private TurnListener {
           std::make_unique<workload::LimitedSource>(std::move(driver_), options_.shard.share(*options_.max_turns));
     }
     concurrency_ = concurrency;
-    settings_ = settings_at(concurrency);
+    settings_ = settings_at(options_.workload, concurrency);
     changes_.clear();
+    planned_.clear();
     seed_ = seed;
     started_ = net::now();
     target_.request_id = fmt::format("loadgen-{:x}", seed);
@@ -143,7 +127,7 @@ class ServiceImpl final : public Service, private TurnListener {
     failed_before_ = recorder_.totals().turns_failed;
     noted_.reset();
     monitor_.start();
-    telemetry::log_info(kComponent, fmt::format("start: {}, seed {}, to {}", describe_load(), seed, target_.url));
+    telemetry::log_info(kComponent, fmt::format("start: {}, seed {}, to {}", describe(), seed, target_.url));
     poll();
     return {};
   }
@@ -154,27 +138,27 @@ class ServiceImpl final : public Service, private TurnListener {
     concurrency_ = concurrency;
     settings_.concurrency = concurrency;
     monitor_.start();
-    telemetry::log_info(kComponent, fmt::format("raised: {}", describe_load()));
+    telemetry::log_info(kComponent, fmt::format("raised: {}", describe()));
     poll();
     return {};
   }
 
   [[nodiscard]] Result<void> change(const workload::LoadChange& change) override {
+    return change_at(change, net::now());
+  }
+  [[nodiscard]] Result<void> change_at(const workload::LoadChange& change, TimePoint at) override {
     if (!driver_ || driver_->stopped()) return fail(ErrorCode::kInvalidArgument, "not running: start first");
-    if (changes_.size() >= kMostChanges) {
+    if (changes_.size() + planned_.size() >= kMostChanges) {
       return fail(ErrorCode::kInvalidArgument,
                   fmt::format("the load was changed {} times: start another one", kMostChanges));
     }
-    const TimePoint now = net::now();
-    launch(driver_->poll(now));  // turns that were due before are sent as they were ordered
-    if (driver_->stopped()) return fail(ErrorCode::kInvalidArgument, "the load has just ended");
-    KVIST_TRY_VOID(driver_->change(change, now));
-    changes_.push_back({.at = now, .change = change});
-    settings_ = settings_.then(change);
-    concurrency_ = level_of(settings_);
-    telemetry::log_info(kComponent, fmt::format("changed: {}", describe_load()));
+    if (replays()) return fail(ErrorCode::kUnsupported, "a recorded load cannot be changed while it runs");
+    KVIST_TRY_VOID(workload::check_change_of(options_.workload, options_.shard, change));
+    const TimePoint earliest = planned_.empty() ? net::now() : planned_.back().at;
+    planned_.push_back({.at = std::max(at, earliest), .change = change});
     poll();
-    return {};
+    if (driver_ && !driver_->stopped()) return {};
+    return fail(ErrorCode::kInvalidArgument, "the load has just ended");
   }
   [[nodiscard]] const std::vector<workload::AppliedChange>& changes() const override { return changes_; }
 
@@ -183,6 +167,7 @@ class ServiceImpl final : public Service, private TurnListener {
     if (!driver_) return finish_stop();
     note_refusals();
     driver_->stop();
+    planned_.clear();
     pace_.cancel();
     if (!drain) abandon_calls();
     if (driver_->in_flight() == 0) finish_stop();
@@ -217,16 +202,12 @@ class ServiceImpl final : public Service, private TurnListener {
  private:
   [[nodiscard]] Result<std::unique_ptr<workload::TurnSource>> source_of(std::uint32_t concurrency, std::uint64_t seed,
                                                                         TimePoint at) const {
-    if (options_.shard.count == 1) {
-      return workload::make_turn_source(options_.workload, options_.input, texts_, concurrency, seed, at);
-    }
-    if (!is_open() && concurrency < options_.shard.count) {
+    if (options_.shard.count > 1 && !is_open() && concurrency < options_.shard.count && !replays_at_instants()) {
       return fail(ErrorCode::kInvalidArgument,
                   fmt::format("{} conversations at once on {} threads; want at least one each", concurrency,
                               options_.shard.count));
     }
-    return std::make_unique<workload::LoadDriver>(options_.workload, concurrency, seed, at, texts_,
-                                                  options_.input.think_time, options_.shard);
+    return workload::make_turn_source(options_.workload, options_.input, texts_, concurrency, seed, at, options_.shard);
   }
 
   void on_content(TimePoint at, std::uint32_t chunks, std::optional<Duration> ttft,
@@ -246,6 +227,7 @@ class ServiceImpl final : public Service, private TurnListener {
     recorder_.on_turn_finished(std::move(sample), now);
     warn_of_missing_usage();
     bury(conversation);
+    make_changes(now);
     launch(driver_->on_turn_finished(conversation, std::move(reply), outcome, now));
     if (!driver_->stopped()) return arm();
     if (driver_->in_flight() == 0) end();
@@ -258,14 +240,41 @@ class ServiceImpl final : public Service, private TurnListener {
     if (by_itself && on_ended_) loop_.post(on_ended_);
   }
 
+  /// Makes the changes that are due. What was due before each is sent as it was ordered.
+  void make_changes(TimePoint now) {
+    while (!planned_.empty() && planned_.front().at <= now && !driver_->stopped()) {
+      const workload::AppliedChange planned = std::move(planned_.front());
+      planned_.pop_front();
+      launch(driver_->poll(planned.at));
+      if (driver_->stopped()) return;
+      if (const Result<void> made = driver_->change(planned.change, planned.at); !made) {
+        telemetry::log_warning(kComponent, "not changed: " + made.error().message);
+        continue;
+      }
+      changes_.push_back(planned);
+      settings_ = settings_.then(planned.change);
+      concurrency_ = level_of(settings_);
+      telemetry::log_info(kComponent, fmt::format("changed: {}", describe()));
+    }
+  }
+
+  /// When to poll next; nothing: the load waits for an answer, or has ended.
+  [[nodiscard]] std::optional<TimePoint> next_wakeup() const {
+    std::optional<TimePoint> next = driver_->next_wakeup();
+    const bool goes_on = next || driver_->in_flight() > 0;
+    if (goes_on && !planned_.empty()) next = std::min(next.value_or(planned_.front().at), planned_.front().at);
+    return next;
+  }
+
   void poll() {
+    make_changes(net::now());
     launch(driver_->poll(net::now()));
     if (driver_->stopped() && driver_->in_flight() == 0) return end();
     arm();
   }
 
   void arm() {
-    if (const std::optional<TimePoint> wakeup = driver_->next_wakeup()) {
+    if (const std::optional<TimePoint> wakeup = next_wakeup()) {
       pace_.arm(*wakeup, [this] { poll(); });
     } else {
       pace_.cancel();
@@ -351,38 +360,16 @@ class ServiceImpl final : public Service, private TurnListener {
   }
   [[nodiscard]] bool missing_usage_warned() const { return missing_usage_before_ == kWarned; }
 
-  [[nodiscard]] bool replays() const { return !options_.workload.trace.file.empty(); }
-  /// The rate of starts of drawn conversations. A trace has its own instants.
+  [[nodiscard]] bool replays() const { return loadgen::replays(options_.workload); }
+  [[nodiscard]] bool is_open() const { return is_open_loop(options_.workload); }
+  [[nodiscard]] bool replays_at_instants() const {
+    return replays() && options_.workload.trace.loop == spec::TraceLoop::kOpen;
+  }
+  /// The rate of starts of drawn conversations; when idle, that of the next load.
   [[nodiscard]] double target_rps() const {
-    if (replays()) return 0;
-    const workload::LoadChange now = driver_ ? settings_ : settings_at(0);
-    return (is_open() ? now.rate : now.max_start_rate).value_or(0);
+    return start_rate(options_.workload, driver_ ? settings_ : settings_at(options_.workload, 0));
   }
-  /// The settings with which a load that is started with this number begins.
-  [[nodiscard]] workload::LoadChange settings_at(std::uint32_t concurrency) const {
-    const spec::ArrivalSpec& arrivals = options_.workload.arrivals;
-    if (!is_open()) return {.concurrency = concurrency, .max_start_rate = options_.workload.target_rps};
-    return {.rate = arrivals.starts_per_second(concurrency), .max_in_flight = arrivals.max_conversations};
-  }
-  /// The number with which these settings would have been started: of an open loop the starts per minute.
-  [[nodiscard]] static std::uint32_t level_of(const workload::LoadChange& settings) {
-    return settings.concurrency.value_or(
-        static_cast<std::uint32_t>(std::lround(std::max(1.0, 60 * settings.rate.value_or(0)))));
-  }
-  [[nodiscard]] bool is_open() const { return !replays() && options_.workload.arrivals.is_open(); }
-  [[nodiscard]] std::string describe_load() const {
-    if (is_open()) {
-      return fmt::format("open arrivals, {:g} starts/min, at most {} conversations", 60 * target_rps(),
-                         settings_.max_in_flight.value_or(0));
-    }
-    if (!replays()) {
-      if (target_rps() == 0) return fmt::format("{} conversations at once", concurrency_);
-      return fmt::format("{} conversations at once, at most {:g} starts/s", concurrency_, target_rps());
-    }
-    const spec::TraceSpec& trace = options_.workload.trace;
-    if (trace.loop == spec::TraceLoop::kClosed) return fmt::format("{}, {} at once", trace.file, concurrency_);
-    return fmt::format("{} at {:g} times its speed", trace.file, trace.speed);
-  }
+  [[nodiscard]] std::string describe() const { return describe_load(options_.workload, settings_, concurrency_); }
 
   [[nodiscard]] std::uint64_t dropped_slots() const {
     return dropped_slots_before_ + (driver_ ? driver_->dropped_slots() : 0);
@@ -411,25 +398,16 @@ class ServiceImpl final : public Service, private TurnListener {
             .concurrency = driver_ ? concurrency_ : 0,
             .seed = driver_ ? seed_ : 0,
             .target_rps = target_rps(),
-            .dropped_start_slots = dropped_slots(),
-            .kept_samples = recorder_.kept_samples(),
-            .totals = recorder_.totals(),
             .window = options_.window,
-            .snapshot = snapshot(),
-            .itl_p50_ms = recorder_.gap_quantile_ms(net::now(), 0.50),
-            .itl_p95_ms = recorder_.gap_quantile_ms(net::now(), 0.95),
-            .itl_p99_ms = recorder_.gap_quantile_ms(net::now(), 0.99),
+            .measures = measures(),
             .load = client_load()};
   }
 
   [[nodiscard]] std::string metrics_page() const {
     return telemetry::expose([this](telemetry::MetricsPage& page) {
-      fill_metrics(page, {.recorder = &recorder_,
-                          .now = net::now(),
-                          .in_flight = in_flight(),
+      fill_metrics(page, {.measures = measures(),
                           .concurrency = driver_ ? concurrency_ : 0,
                           .target_rps = target_rps(),
-                          .dropped_start_slots = dropped_slots(),
                           .load = client_load()});
     });
   }
@@ -446,6 +424,7 @@ class ServiceImpl final : public Service, private TurnListener {
   std::uint32_t concurrency_ = 0;
   workload::LoadChange settings_;  // of the load under way, with its changes
   std::vector<workload::AppliedChange> changes_;
+  std::deque<workload::AppliedChange> planned_;  // by their instants, which are to come
   std::uint64_t seed_ = 0;
   std::shared_ptr<const workload::Mix> texts_;  // null: a replay, or none was prepared
   std::optional<std::uint64_t> texts_seed_;     // of which they are
@@ -469,8 +448,8 @@ class ServiceImpl final : public Service, private TurnListener {
 Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, ServiceOptions options) {
   KVIST_TRY_VOID(workload::check_load(options.workload, options.input));
   if (options.model.empty()) return fail(ErrorCode::kInvalidArgument, "model: missing");
-  if (options.shard.count > 1 && !options.workload.trace.file.empty()) {
-    return fail(ErrorCode::kUnsupported, "a trace is driven by one thread");
+  if (options.shard.count > 1 && options.input.recorded) {
+    return fail(ErrorCode::kUnsupported, "a recorded run is driven by one thread");
   }
   if (options.shard.count > 1 && options.workload.arrivals.is_open() &&
       options.workload.arrivals.max_conversations < options.shard.count) {

@@ -11,7 +11,9 @@
 
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
+#include "kvist/loadgen/controlled_load.h"
 #include "kvist/loadgen/load.h"
+#include "kvist/loadgen/load_measures.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_client.h"
 #include "kvist/net/http_server.h"
@@ -52,25 +54,13 @@ struct ServiceOptions {
   std::shared_ptr<workload::LoadFeed> feed = {};  ///< is told what happens; null: nobody watches
 };
 
-/// What a load is doing.
-struct LoadView {
-  std::string_view state;                         ///< "idle", "running", "draining"
-  bool open = false;                              ///< arrivals do not wait for answers
-  std::optional<std::uint32_t> concurrency = {};  ///< nothing: idle, or the load does not depend on it
-  std::optional<double> rate_per_s = {};  ///< of starts, of a closed loop at most; nothing: no limit, or a trace
-  std::uint64_t seed = 0;
-  std::optional<TimePoint> started = {};  ///< nothing when idle
-  std::uint32_t in_flight = 0;
-  workload::RecorderTotals totals = {};
-};
-
 /// The most changes of one load.
 inline constexpr std::size_t kMostChanges = 10'000;
 
 /// Threads: the loop's. Control API: GET /status, POST /start {"concurrency":N,"seed":S}, PATCH /load
 /// {"concurrency":N} or {"rate":R}, POST /stop {"drain":true|false}; GET /metrics with loadgen_ttft_all_seconds
 /// (Summary), loadgen_requests_total{outcome}, and more.
-class Service : public Load {
+class Service : public ControlledLoad {
  public:
   [[nodiscard]] static Result<std::unique_ptr<Service>> create(net::EventLoop& loop, ServiceOptions options);
 
@@ -78,17 +68,14 @@ class Service : public Load {
   virtual void use_texts(std::uint64_t seed, std::shared_ptr<const workload::Mix> texts) = 0;
   /// Like start(), with a schedule that begins at `at`, which may be in the future.
   [[nodiscard]] virtual Result<void> start_at(std::uint32_t concurrency, std::uint64_t seed, TimePoint at) = 0;
-  /// A request to the control API.
-  virtual void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) = 0;
-  [[nodiscard]] virtual LoadView view() const = 0;
-  /// The feed of whoever watches; null: nobody does.
-  [[nodiscard]] virtual const std::shared_ptr<workload::LoadFeed>& feed() const = 0;
   /// Raises the number of conversations at once. client_load() counts from now. Errors: kInvalidArgument while not
   /// running, or for a smaller number; kUnsupported if the load does not depend on such a number.
   [[nodiscard]] virtual Result<void> raise(std::uint32_t concurrency) = 0;
-  /// Changes the load that is under way, exactly from now on. Errors: kInvalidArgument while not running, or for more
-  /// than kMostChanges; those of workload::TurnSource::change().
-  [[nodiscard]] virtual Result<void> change(const workload::LoadChange& change) = 0;
+  /// change() from `at` on, which may be in the future: every turn that is due before goes out as it was ordered and
+  /// every one due after it as is ordered now, however late the loop is. Not earlier than a change that is still to
+  /// come; one that is in the past is made now.
+  [[nodiscard]] virtual Result<void> change_at(const workload::LoadChange& change, TimePoint at) = 0;
+  [[nodiscard]] virtual LoadMeasures measures() const = 0;
   /// Windows and totals of the load.
   [[nodiscard]] virtual const workload::Recorder& recorder() const = 0;
   /// The figures of the published method now.

@@ -29,15 +29,15 @@ void write_totals(JsonWriter& json, const workload::RecorderTotals& totals) {
 }
 
 void write_window(JsonWriter& json, const Status& status) {
-  const workload::Snapshot& snapshot = status.snapshot;
+  const workload::Snapshot& snapshot = status.measures.snapshot;
   json.key("window").begin_object();
   write_optional(json, "ttft_p50_ms", snapshot.ttft_p50_ms);
   write_optional(json, "ttft_p95_ms", snapshot.ttft_p95_ms);
   write_optional(json, "tpot_p50_ms", snapshot.tpot_p50_ms);
   write_optional(json, "tpot_p95_ms", snapshot.tpot_p95_ms);
-  write_optional(json, "itl_p50_ms", status.itl_p50_ms);
-  write_optional(json, "itl_p95_ms", status.itl_p95_ms);
-  write_optional(json, "itl_p99_ms", status.itl_p99_ms);
+  write_optional(json, "itl_p50_ms", status.measures.gaps.quantiles_ms[0]);
+  write_optional(json, "itl_p95_ms", status.measures.gaps.quantiles_ms[1]);
+  write_optional(json, "itl_p99_ms", status.measures.gaps.quantiles_ms[2]);
   write_optional(json, "request_mean_itl_p50_ms", snapshot.itl_p50_ms);
   write_optional(json, "request_mean_itl_p95_ms", snapshot.itl_p95_ms);
   write_optional(json, "latency_p50_ms", snapshot.latency_p50_ms);
@@ -67,11 +67,12 @@ std::string status_json(const Status& status) {
   json.field("model", status.model);
   json.field("concurrency", status.concurrency);
   json.field("seed", status.seed);
-  json.field("target_rps", status.target_rps);
-  json.field("in_flight", status.snapshot.in_flight);
-  json.field("dropped_start_slots", status.dropped_start_slots);
-  json.field("samples_kept", status.kept_samples);
-  write_totals(json, status.totals);
+  json.field("max_start_rate", status.target_rps);
+  json.field("target_rps", status.target_rps);  // what it was called before
+  json.field("in_flight", status.measures.snapshot.in_flight);
+  json.field("dropped_start_slots", status.measures.dropped_start_slots);
+  json.field("samples_kept", status.measures.kept_samples);
+  write_totals(json, status.measures.totals);
   json.field("window_s", to_seconds(status.window));
   write_window(json, status);
   write_load(json, status.load);

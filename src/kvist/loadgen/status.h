@@ -8,9 +8,8 @@
 #include <string_view>
 
 #include "kvist/base/time.h"
-#include "kvist/loadgen/service.h"
-#include "kvist/workload/recorder.h"
-#include "kvist/workload/snapshot.h"
+#include "kvist/loadgen/load.h"
+#include "kvist/loadgen/load_measures.h"
 
 namespace kvist::loadgen {
 
@@ -20,13 +19,9 @@ struct Status {
   std::string model;
   std::uint32_t concurrency = 0;  ///< 0 when idle, like the seed
   std::uint64_t seed = 0;
-  double target_rps = 0;
-  std::uint64_t dropped_start_slots = 0;
-  std::size_t kept_samples = 0;
-  workload::RecorderTotals totals;
+  double target_rps = 0;  ///< most starts per second; of an open loop their rate; 0: no limit, or a trace
   Duration window{};
-  workload::Snapshot snapshot;
-  std::optional<double> itl_p50_ms, itl_p95_ms, itl_p99_ms;  ///< of all gaps between chunks within the window
+  LoadMeasures measures;
   ClientLoad load;
 };
 

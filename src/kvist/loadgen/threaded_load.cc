@@ -2,12 +2,19 @@
 
 #include <algorithm>
 #include <future>
-#include <iterator>
 #include <thread>
 #include <type_traits>
 #include <utility>
 
 #include "kvist/base/check.h"
+#include "kvist/loadgen/control_api.h"
+#include "kvist/loadgen/load_measures.h"
+#include "kvist/loadgen/load_merge.h"
+#include "kvist/loadgen/load_settings.h"
+#include "kvist/loadgen/metrics.h"
+#include "kvist/loadgen/status.h"
+#include "kvist/net/http_server.h"
+#include "kvist/telemetry/metrics.h"
 #include "kvist/workload/load_input.h"
 
 namespace kvist::loadgen {
@@ -62,90 +69,93 @@ class Part {
   std::thread thread_;
 };
 
-void add_rates(const Progress& part, Progress& all) {
-  all.succeeded += part.succeeded;
-  all.failed += part.failed;
-  all.samples_refused += part.samples_refused;
-  all.window.in_flight += part.window.in_flight;
-  all.window.error_pct += part.window.error_pct * part.window.turns_per_s;  // weighted, until it is divided
-  all.window.output_tokens_per_s += part.window.output_tokens_per_s;
-  all.window.turns_per_s += part.window.turns_per_s;
-  all.window.conversation_starts_per_s += part.window.conversation_starts_per_s;
-}
-
-/// The mean of the values that are known.
-std::optional<double> mean_of(const std::vector<Progress>& parts,
-                              const std::function<std::optional<double>(const Progress&)>& value) {
-  double sum = 0;
-  int known = 0;
-  for (const Progress& part : parts) {
-    if (const std::optional<double> one = value(part)) {
-      sum += *one;
-      ++known;
-    }
-  }
-  return known > 0 ? std::optional(sum / known) : std::nullopt;
-}
-
-void worsen(const ClientLoad& part, ClientLoad& all) {
-  all.loop_delay_p99_ms = std::max(all.loop_delay_p99_ms, part.loop_delay_p99_ms);
-  all.loop_delay_max_ms = std::max(all.loop_delay_max_ms, part.loop_delay_max_ms);
-  all.loop_stalls += part.loop_stalls;
-  all.loop_stalled_ms += part.loop_stalled_ms;
-  all.cpu_seconds = std::max(all.cpu_seconds, part.cpu_seconds);  // each has that of the process
-  const auto worst = [](std::optional<double>& most, const std::optional<double>& one) {
-    if (one) most = std::max(most.value_or(0), *one);
-  };
-  worst(all.run_queue_seconds, part.run_queue_seconds);
-  worst(all.steal_share, part.steal_share);
-  if (!all.pauses) all.pauses = part.pauses;
-  if (!all.refused_starts) all.refused_starts = part.refused_starts;
-  all.loops.push_back({.loop_delay_p99_ms = part.loop_delay_p99_ms,
-                       .loop_delay_max_ms = part.loop_delay_max_ms,
-                       .loop_stalls = part.loop_stalls,
-                       .loop_stalled_ms = part.loop_stalled_ms,
-                       .run_queue_seconds = part.run_queue_seconds});
-}
-
-class ThreadedLoad final : public Load {
+/// See ThreadedLoad. Invariant: each part has its own feed, if the load has one.
+class ThreadedLoadImpl final : public ThreadedLoad {
  public:
-  ThreadedLoad(net::EventLoop& loop, ServiceOptions options) : loop_(loop), options_(std::move(options)) {}
+  ThreadedLoadImpl(net::EventLoop& loop, ServiceOptions options)
+      : loop_(loop), options_(std::move(options)), api_(control_actions()) {}
 
   [[nodiscard]] Result<void> create(std::uint32_t threads) {
     for (std::uint32_t index = 0; index < threads; ++index) {
       ServiceOptions options = options_;
-      options.shard = {.index = index, .count = threads};
-      if (index > 0) options.http.port = 0;
-      options.watches_pauses = index == 0;  // they are the machine's
+      options.shard = {.index = options_.shard.index + index, .count = std::max(options_.shard.count, threads)};
+      options.listens = false;
+      if (options_.feed) options.feed = std::make_shared<workload::LoadFeed>();  // each thread has its own
+      options.watches_pauses = index == 0;                                       // they are the machine's
       parts_.push_back(std::make_unique<Part>(std::move(options)));
       KVIST_TRY_VOID(parts_.back()->create());
-      parts_.back()->ask(
-          [this](Service& service) { service.on_ended([this] { loop_.post([this] { part_ended(); }); }); });
+      parts_.back()->ask([this](Service& service) {
+        service.on_ended([this] { loop_.post(while_alive([this] { part_ended(); })); });
+      });
     }
-    port_ = parts_.front()->ask([](const Service& service) { return service.port(); });
+    if (!options_.listens) return {};
+    KVIST_TRY(server_, api_.listen(loop_, options_.http, options_.tls));
     return {};
   }
 
-  [[nodiscard]] std::uint16_t port() const override { return port_; }
+  [[nodiscard]] std::uint16_t port() const override { return server_ ? server_->port() : 0; }
+  void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) override {
+    api_.handle(std::move(request), exchange);
+  }
+
+  [[nodiscard]] LoadView view() const override {
+    LoadView all{.state = "idle"};
+    for (const auto& part : parts_) add_view(part->ask([](const Service& service) { return service.view(); }), all);
+    if (all.state == "idle") return all;
+    if (all.concurrency) all.concurrency = concurrency_;
+    if (const double rate = start_rate(options_.workload, settings_); rate > 0) all.rate_per_s = rate;
+    return all;
+  }
+  [[nodiscard]] workload::LoadBatch take_batch() override {
+    std::vector<workload::LoadBatch> batches;
+    for (const auto& part : parts_) batches.push_back(part->ask([](Service& service) { return service.take_batch(); }));
+    return merge_batches(std::move(batches));
+  }
 
   [[nodiscard]] Result<void> prepare(std::uint64_t seed) override {
     if (texts_seed_ == seed) return {};
     KVIST_TRY(auto texts, workload::prepare_texts(options_.workload, options_.input, seed));
+    use_texts(seed, texts);
+    return {};
+  }
+  void use_texts(std::uint64_t seed, const std::shared_ptr<const workload::Mix>& texts) override {
     for (const auto& part : parts_) part->ask([&](Service& service) { service.use_texts(seed, texts); });
     texts_seed_ = seed;
-    return {};
   }
 
   [[nodiscard]] Result<void> start(std::uint32_t concurrency, std::uint64_t seed) override {
     KVIST_TRY_VOID(prepare(seed));
+    return start_at(concurrency, seed, net::now() + kLead);
+  }
+  [[nodiscard]] Result<void> start_at(std::uint32_t concurrency, std::uint64_t seed, TimePoint at) override {
+    KVIST_TRY_VOID(prepare(seed));
     running_ = parts_.size();
-    const TimePoint at = net::now() + kLead;
+    changes_.clear();
+    concurrency_ = concurrency;
+    settings_ = settings_at(options_.workload, concurrency);
     for (const auto& part : parts_) {
       const Result<void> started = part->ask([&](Service& service) { return service.start_at(concurrency, seed, at); });
       if (started) continue;
       for (const auto& begun : parts_) begun->tell([](Service& service) { service.stop(false, {}); });
       return started;
     }
+    return {};
+  }
+
+  [[nodiscard]] Result<void> change(const workload::LoadChange& change) override {
+    return change_at(change, net::now() + kLead);
+  }
+  [[nodiscard]] Result<void> change_at(const workload::LoadChange& change, TimePoint at) override {
+    Result<void> changed;
+    for (const auto& part : parts_) {
+      Result<void> one = part->ask([&](Service& service) { return service.change_at(change, at); });
+      // One part may have ended, as its share of the requests was sent; the others go on.
+      if (!one) changed = std::move(one);
+    }
+    if (!changed) return changed;
+    changes_.push_back({.at = at, .change = change});
+    settings_ = settings_.then(change);
+    concurrency_ = level_of(settings_);
     return {};
   }
 
@@ -173,29 +183,17 @@ class ThreadedLoad final : public Load {
 
   [[nodiscard]] Progress progress(Duration within) const override {
     std::vector<Progress> parts;
-    Progress all;
     for (const auto& part : parts_) {
       parts.push_back(part->ask([within](const Service& service) { return service.progress(within); }));
-      add_rates(parts.back(), all);
     }
-    workload::Snapshot& window = all.window;
-    window.at = net::now();
-    window.error_pct = window.turns_per_s > 0 ? window.error_pct / window.turns_per_s : 0;
-    for (const auto member :
-         {&workload::Snapshot::ttft_p50_ms, &workload::Snapshot::ttft_p95_ms, &workload::Snapshot::tpot_p50_ms,
-          &workload::Snapshot::tpot_p95_ms, &workload::Snapshot::itl_p50_ms, &workload::Snapshot::itl_p95_ms,
-          &workload::Snapshot::latency_p50_ms, &workload::Snapshot::latency_p95_ms}) {
-      window.*member = mean_of(parts, [member](const Progress& part) { return part.window.*member; });
-    }
-    all.itl_p50_ms = mean_of(parts, [](const Progress& part) { return part.itl_p50_ms; });
-    all.itl_p95_ms = mean_of(parts, [](const Progress& part) { return part.itl_p95_ms; });
-    return all;
+    return merge_progress(parts, net::now());
   }
 
   [[nodiscard]] ClientLoad client_load() const override {
     ClientLoad all;
-    for (const auto& part : parts_)
-      worsen(part->ask([](const Service& service) { return service.client_load(); }), all);
+    for (const auto& part : parts_) {
+      add_client_load(part->ask([](const Service& service) { return service.client_load(); }), all);
+    }
     return all;
   }
 
@@ -213,15 +211,73 @@ class ThreadedLoad final : public Load {
 
   [[nodiscard]] std::vector<workload::TurnSample> take_samples() override {
     std::vector<workload::TurnSample> all;
-    for (const auto& part : parts_) {
-      std::vector<workload::TurnSample> own = part->ask([](Service& service) { return service.take_samples(); });
-      all.insert(all.end(), std::make_move_iterator(own.begin()), std::make_move_iterator(own.end()));
-    }
-    std::ranges::stable_sort(all, {}, &workload::TurnSample::ended);
+    for (const auto& part : parts_)
+      add_samples(part->ask([](Service& service) { return service.take_samples(); }), all);
+    sort_samples(all);
     return all;
   }
 
  private:
+  /// What any part does the whole does: "running" before "draining" before "idle".
+  static void add_view(const LoadView& part, LoadView& all) {
+    all.open = part.open;
+    all.in_flight += part.in_flight;
+    add_totals(part.totals, all.totals);
+    if (part.state == "idle" || all.state == "running") return;
+    all.state = part.state;
+    all.concurrency = part.concurrency;
+    all.seed = part.seed;
+    all.started = part.started;
+  }
+
+  [[nodiscard]] LoadMeasures measures() const {
+    std::vector<LoadMeasures> parts;
+    for (const auto& part : parts_)
+      parts.push_back(part->ask([](const Service& service) { return service.measures(); }));
+    return merge_measures(parts, net::now());
+  }
+
+  [[nodiscard]] ControlActions control_actions() {
+    return {.start =
+                [this](const StartCommand& command) {
+                  return start(command.concurrency, command.seed.value_or(options_.workload.seed));
+                },
+            .change = [this](const workload::LoadChange& wanted) { return change(wanted); },
+            .stop = [this](bool drain, std::function<void()> stopped) { stop(drain, std::move(stopped)); },
+            .status = [this] { return status_json(status()); },
+            .metrics = [this] { return metrics_page(); }};
+  }
+
+  [[nodiscard]] Status status() const {
+    const LoadView now = view();
+    const bool idle = now.state == "idle";
+    return {.state = now.state,
+            .target = options_.target_url,
+            .model = options_.model,
+            .concurrency = idle ? 0 : concurrency_,
+            .seed = now.seed,
+            .target_rps = start_rate(options_.workload, idle ? settings_at(options_.workload, 0) : settings_),
+            .window = options_.window,
+            .measures = measures(),
+            .load = client_load()};
+  }
+
+  [[nodiscard]] std::string metrics_page() const {
+    return telemetry::expose([this](telemetry::MetricsPage& page) {
+      const Status now = status();
+      fill_metrics(
+          page,
+          {.measures = now.measures, .concurrency = now.concurrency, .target_rps = now.target_rps, .load = now.load});
+    });
+  }
+
+  /// Work for the loop that is dropped if the load is gone by then.
+  [[nodiscard]] std::function<void()> while_alive(std::function<void()> work) {
+    return [alive = std::weak_ptr(alive_), work = std::move(work)] {
+      if (!alive.expired()) work();
+    };
+  }
+
   /// A part has nothing more to do and nothing in flight.
   void part_ended() {
     if (--running_ == 0 && on_ended_) on_ended_();
@@ -230,19 +286,23 @@ class ThreadedLoad final : public Load {
   net::EventLoop& loop_;
   const ServiceOptions options_;
   std::optional<std::uint64_t> texts_seed_;
-  std::uint16_t port_ = 0;
-  std::size_t running_ = 0;  // parts that have not ended by themselves
+  std::uint32_t concurrency_ = 0;  // of the last load, with its changes
+  workload::LoadChange settings_;  // the same
+  std::size_t running_ = 0;        // parts that have not ended by themselves
   std::function<void()> on_ended_;
-  const std::vector<workload::AppliedChange> changes_;  // it cannot be changed
+  std::vector<workload::AppliedChange> changes_;
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // released on the loop's thread
   std::vector<std::unique_ptr<Part>> parts_;
+  ControlApi api_;
+  std::unique_ptr<net::HttpServer> server_;  // last, so that it is destroyed first
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Load>> make_threaded_load(net::EventLoop& loop, const ServiceOptions& options,
-                                                 std::uint32_t threads) {
+Result<std::unique_ptr<ThreadedLoad>> make_threaded_load(net::EventLoop& loop, const ServiceOptions& options,
+                                                         std::uint32_t threads) {
   KVIST_CHECK(threads >= 1, "at least one thread");
-  auto load = std::make_unique<ThreadedLoad>(loop, options);
+  auto load = std::make_unique<ThreadedLoadImpl>(loop, options);
   KVIST_TRY_VOID(load->create(threads));
   return load;
 }

@@ -10,6 +10,7 @@
 #include "kvist/base/output_file.h"
 #include "kvist/report/arrival_text.h"
 #include "kvist/report/client_json.h"
+#include "kvist/report/load_agents.h"
 #include "kvist/report/load_exports.h"
 
 namespace kvist::report {
@@ -113,6 +114,7 @@ void content(JsonWriter& json, const LoadRun& run) {
     json.key("think_time_s").begin_object();
     json.rounded_field("least", to_seconds(run.think_time.least));
     json.rounded_field("most", to_seconds(run.think_time.most));
+    if (run.think_time.frees_place) json.field("frees_place", true);
     json.end_object();
   }
   if (!run.mix) return;
@@ -212,6 +214,7 @@ std::string load_summary_json(const LoadRun& run, const LoadFigures& figures) {
   arrivals(json, figures);
   write_client(json, run.level.client, figures.level.analysis.client);
   loops(json, run);
+  write_agents(json, run, figures);
   json.key("remarks").begin_array();
   for (const std::string& remark : run.level.remarks) json.value(remark);
   json.end_array().end_object();

@@ -140,11 +140,16 @@ Result<void> refuse_unused(const YamlNode& workload, std::string_view key, std::
   return std::unexpected(node->error(fmt::format("{} {}", key, why)));
 }
 
-/// 0 is no limit; a limit so low that nothing would start within a day is an error.
-Result<void> read_target_rps(const YamlNode& node, double& target_rps) {
-  KVIST_TRY_VOID(read_field(node, "target_rps", target_rps, 0.0, 100'000.0));
-  if (target_rps == 0 || target_rps >= 0.001) return {};
-  return std::unexpected(node.get("target_rps")->error("want 0 for no limit, or 0.001 to 100000"));
+/// 0 is no limit; a limit so low that nothing would start within a day is an error. `target_rps` is what it was called
+/// before, and in published reports.
+Result<void> read_max_start_rate(const YamlNode& node, double& rate) {
+  const bool by_old_name = node.get("target_rps").has_value();
+  if (by_old_name)
+    KVIST_TRY_VOID(refuse_unused(node, "max_start_rate", "is target_rps by its new name: give one of both"));
+  const char* const key = by_old_name ? "target_rps" : "max_start_rate";
+  KVIST_TRY_VOID(read_field(node, key, rate, 0.0, 100'000.0));
+  if (rate == 0 || rate >= 0.001) return {};
+  return std::unexpected(node.get(key)->error("want 0 for no limit, or 0.001 to 100000"));
 }
 
 Result<void> read_arrivals(const YamlNode& node, WorkloadSpec& w) {
@@ -161,10 +166,12 @@ Result<void> read_arrivals(const YamlNode& node, WorkloadSpec& w) {
       KVIST_TRY_VOID(refuse_unused(
           node, key, "is for open arrivals (poisson, bursty, ...): closed ones are limited by the level"));
     }
-    return read_target_rps(node, w.target_rps);
+    return read_max_start_rate(node, w.target_rps);
   }
-  KVIST_TRY_VOID(refuse_unused(node, "target_rps",
-                               "is for `arrivals: closed`: the levels of open arrivals are starts per minute"));
+  for (const char* key : {"target_rps", "max_start_rate"}) {
+    KVIST_TRY_VOID(
+        refuse_unused(node, key, "is for `arrivals: closed`: the levels of open arrivals are starts per minute"));
+  }
   KVIST_TRY_VOID(refuse_unused(node, "trace", "has instants of its own: leave `arrivals` out"));
   KVIST_TRY_VOID(read_field(node, "arrival_variation", arrivals.variation, kMinArrivalVariation, kMaxArrivalVariation));
   KVIST_TRY_VOID(read_field(node, "burst_size", arrivals.burst_size, 1, kMaxBurstSize));

@@ -35,6 +35,9 @@ Result<void> check_prefix_groups(const spec::WorkloadSpec& spec) {
               fmt::format("workload: prefix_skew is {}; want 0 to {}", spec.prefix_skew, spec::kMaxPrefixSkew));
 }
 
+/// Of a closed loop of requests: so that a long think time before slow turns does not fill the memory.
+constexpr std::size_t kMostAlivePerPlace = 1'000;
+
 std::unexpected<Error> too_few(const char* name, const Shard& shard) {
   return fail(ErrorCode::kInvalidArgument, fmt::format("{}: want at least {}, one for each thread", name, shard.count));
 }
@@ -79,6 +82,24 @@ Result<void> check_workload(const spec::WorkloadSpec& spec) {
   return {};
 }
 
+Result<void> check_change_of(const spec::WorkloadSpec& spec, const Shard& shard, const LoadChange& change) {
+  KVIST_TRY_VOID(check_change(change));
+  if (!spec.arrivals.is_open()) {
+    if (change.rate || change.max_in_flight) {
+      return fail(ErrorCode::kUnsupported,
+                  "rate and max_in_flight are of an open loop; a closed one has concurrency and max_start_rate");
+    }
+    if (change.concurrency.value_or(shard.count) < shard.count) return too_few("concurrency", shard);
+    return {};
+  }
+  if (change.concurrency || change.max_start_rate) {
+    return fail(ErrorCode::kUnsupported,
+                "concurrency and max_start_rate are of a closed loop; an open one has rate and max_in_flight");
+  }
+  if (change.max_in_flight.value_or(shard.count) < shard.count) return too_few("max_in_flight", shard);
+  return {};
+}
+
 LoadTexts make_texts(const spec::WorkloadSpec& spec, std::uint64_t run_seed,
                      std::shared_ptr<const std::vector<ChatScript>> scripts,
                      const std::shared_ptr<const std::vector<WorkloadPart>>& mix,
@@ -116,31 +137,63 @@ LoadDriver::Starts LoadDriver::starts_of(const spec::WorkloadSpec& spec, std::ui
                static_cast<double>(shard.index) / shard.count);
 }
 
+const Pacer* LoadDriver::places_of_requests() const {
+  return think_time_.frees_place ? std::get_if<Pacer>(&starts_) : nullptr;
+}
+
+bool LoadDriver::is_full_of_thinkers() const {
+  const Pacer* const pacer = places_of_requests();
+  return pacer != nullptr && alive_.size() >= kMostAlivePerPlace * pacer->places();
+}
+
 std::optional<TimePoint> LoadDriver::next_wakeup() const {
   if (stopped_) return std::nullopt;
   std::optional<TimePoint> next = std::visit([](const auto& starts) { return starts.next_start(); }, starts_);
+  if (places_of_requests() != nullptr) {
+    if (!next) return std::nullopt;  // every place is taken
+    if (is_full_of_thinkers()) next.reset();
+  }
   if (!thinking_.empty() && (!next || thinking_.begin()->first < *next)) next = thinking_.begin()->first;
   return next;
 }
 
+std::optional<StartTurn> LoadDriver::next_follow_up(TimePoint now) {
+  if (thinking_.empty() || thinking_.begin()->first > now) return std::nullopt;
+  const auto [due, id] = *thinking_.begin();
+  std::optional<TimePoint> free_since;
+  if (const Pacer* const places = places_of_requests()) {
+    const std::optional<TimePoint> start = places->next_start();
+    // Whoever was due first: a conversation that could begin before has the place, however late this is asked.
+    if (start && *start < due && !is_full_of_thinkers()) return std::nullopt;
+    free_since = std::get<Pacer>(starts_).try_take_place();
+    if (!free_since) return std::nullopt;
+  }
+  thinking_.erase(thinking_.begin());
+  StartTurn turn = turn_of(alive_.at(id), due);
+  if (free_since && *free_since > due) turn.ready = *free_since;
+  return turn;
+}
+
+std::optional<StartTurn> LoadDriver::next_conversation(TimePoint now) {
+  if (is_full_of_thinkers()) return std::nullopt;
+  const std::optional<TimePoint> due = std::visit([now](auto& starts) { return starts.try_start(now); }, starts_);
+  if (!due) return std::nullopt;
+  const ConversationId id(started_id());
+  ++started_;
+  const Mix::Part& part = texts_->part_of(id);
+  const auto [entry, inserted] = alive_.emplace(id, Conversation(part.spec, part.dataset, run_seed_, id));
+  StartTurn turn = turn_of(entry->second, *due);
+  if (const OpenArrivals* const open = std::get_if<OpenArrivals>(&starts_)) turn.ready = open->ready_since(*due);
+  return turn;
+}
+
 std::vector<StartTurn> LoadDriver::poll(TimePoint now) {
   std::vector<StartTurn> actions;
-  if (stopped_) return actions;
-  while (!thinking_.empty() && thinking_.begin()->first <= now) {
-    const auto [due, id] = *thinking_.begin();
-    thinking_.erase(thinking_.begin());
-    actions.push_back(turn_of(alive_.at(id), due));
-  }
-  const auto try_start = [now](auto& starts) { return starts.try_start(now); };
-  while (const std::optional<TimePoint> due = std::visit(try_start, starts_)) {
-    const ConversationId id(started_id());
-    ++started_;
-    const Mix::Part& part = texts_->part_of(id);
-    const auto [entry, inserted] = alive_.emplace(id, Conversation(part.spec, part.dataset, run_seed_, id));
-    actions.push_back(turn_of(entry->second, *due));
-    if (const OpenArrivals* const open = std::get_if<OpenArrivals>(&starts_)) {
-      actions.back().ready = open->ready_since(*due);
-    }
+  while (!stopped_) {
+    std::optional<StartTurn> next = next_follow_up(now);
+    if (!next) next = next_conversation(now);
+    if (!next) break;
+    actions.push_back(*std::move(next));
   }
   return actions;
 }
@@ -151,16 +204,19 @@ std::vector<StartTurn> LoadDriver::on_turn_finished(ConversationId conversation,
   KVIST_CHECK(entry != alive_.end(), fmt::format("conversation {} has no turn in flight", conversation.value()));
   std::vector<StartTurn> actions;
   const bool goes_on = !stopped_ && outcome == TurnOutcome::kSucceeded && entry->second.advance(std::move(reply));
+  const auto release = [&] { std::visit([now](auto& starts) { starts.release(now); }, starts_); };
   if (goes_on && !think_time_.is_none()) {
     thinking_.emplace(now + think_time_.before(run_seed_, conversation, entry->second.turn()), conversation);
-    return actions;
+    if (places_of_requests() == nullptr) return actions;
+    release();
+    return poll(now);
   }
   if (goes_on) {
     actions.push_back(turn_of(entry->second, now));
     return actions;
   }
   alive_.erase(entry);
-  std::visit([now](auto& starts) { starts.release(now); }, starts_);
+  release();
   return poll(now);
 }
 
@@ -177,22 +233,12 @@ Result<void> LoadDriver::raise(std::uint32_t concurrency, TimePoint now) {
 }
 
 Result<void> LoadDriver::change(const LoadChange& change, TimePoint now) {
-  KVIST_TRY_VOID(check_change(change));
+  KVIST_TRY_VOID(check_change_of(spec_, shard_, change));
   if (Pacer* const pacer = std::get_if<Pacer>(&starts_)) {
-    if (change.rate || change.max_in_flight) {
-      return fail(ErrorCode::kUnsupported,
-                  "rate and max_in_flight are of an open loop; a closed one has concurrency and max_start_rate");
-    }
-    if (change.concurrency.value_or(shard_.count) < shard_.count) return too_few("concurrency", shard_);
     if (change.concurrency) pacer->set_places(shard_.share(*change.concurrency), now);
     if (change.max_start_rate) pacer->set_rate(*change.max_start_rate / shard_.count, now);
     return {};
   }
-  if (change.concurrency || change.max_start_rate) {
-    return fail(ErrorCode::kUnsupported,
-                "concurrency and max_start_rate are of a closed loop; an open one has rate and max_in_flight");
-  }
-  if (change.max_in_flight.value_or(shard_.count) < shard_.count) return too_few("max_in_flight", shard_);
   OpenArrivals& open = std::get<OpenArrivals>(starts_);
   if (change.rate) open.set_rate(*change.rate, now);
   if (change.max_in_flight) open.set_limit(shard_.share(*change.max_in_flight), now);

@@ -39,6 +39,11 @@ using LoadTexts = std::shared_ptr<const Mix>;
                                    const std::shared_ptr<const std::vector<WorkloadPart>>& mix,
                                    const std::shared_ptr<const text::TokenProse>& tokens = nullptr);
 
+/// Refuses a change that a load of drawn conversations, or a part of it, cannot make: LoadDriver::change() makes any
+/// other. The load as a whole has those settings.
+[[nodiscard]] Result<void> check_change_of(const spec::WorkloadSpec& spec, const Shard& shard,
+                                           const LoadChange& change);
+
 /// The most turns that may be in flight at once at this level of drawn conversations; each has one.
 [[nodiscard]] std::uint32_t most_in_flight(const spec::WorkloadSpec& spec, std::uint32_t level);
 
@@ -47,7 +52,9 @@ using LoadTexts = std::shared_ptr<const Mix>;
 /// it is asked for. A failed turn ends its conversation. Ids count up from 0 in the order of starts; with open arrivals
 /// in the order of arrivals, including refused ones, so that an id means the same conversation however many were
 /// refused. A service carries its actions out over HTTP, or the simulation's event queue does. Threads: one.
-/// Invariants: every conversation alive has exactly one turn in flight; memory is bounded by most_in_flight() x the
+/// With ThinkTime::frees_place the level of a closed loop is that of requests: whoever has thought longest goes on as
+/// soon as a place is free, before a further conversation begins. Invariants: every conversation alive has exactly one
+/// turn in flight, or thinks; memory is bounded by most_in_flight() x the
 /// longest history; after stop() no action comes any more.
 class LoadDriver final : public TurnSource {
  public:
@@ -86,6 +93,15 @@ class LoadDriver final : public TurnSource {
   using Starts = std::variant<Pacer, OpenArrivals>;
   [[nodiscard]] static Starts starts_of(const spec::WorkloadSpec& spec, std::uint32_t level, std::uint64_t run_seed,
                                         TimePoint start, const Shard& shard);
+  /// The next turn of a conversation whose user has thought long enough; nothing: none, or it waits for a place.
+  [[nodiscard]] std::optional<StartTurn> next_follow_up(TimePoint now);
+  /// The first turn of the next conversation; nothing: none is due.
+  [[nodiscard]] std::optional<StartTurn> next_conversation(TimePoint now);
+  /// Of a closed loop in which places are of requests (ThinkTime::frees_place); null: they are of conversations.
+  [[nodiscard]] const Pacer* places_of_requests() const;
+  /// Whether so many conversations are alive that no further one begins. Only where a conversation can be alive without
+  /// a place.
+  [[nodiscard]] bool is_full_of_thinkers() const;
   /// The id of the conversation whose start was just taken.
   [[nodiscard]] std::uint64_t started_id() const;
   [[nodiscard]] StartTurn turn_of(const Conversation& conversation, TimePoint intended) const;

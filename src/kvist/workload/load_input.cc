@@ -79,11 +79,12 @@ Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& s
 
 Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& spec, const LoadInput& input,
                                                      std::shared_ptr<const Mix> texts, std::uint32_t concurrency,
-                                                     std::uint64_t seed, TimePoint start) {
+                                                     std::uint64_t seed, TimePoint start, const Shard& shard) {
   KVIST_TRY_VOID(check_load(spec, input));
   if (concurrency == 0) return fail(ErrorCode::kInvalidArgument, "concurrency is 0; want at least 1");
   if (spec.trace.file.empty()) {
-    auto driver = std::make_unique<LoadDriver>(spec, concurrency, seed, start, std::move(texts), input.think_time);
+    auto driver =
+        std::make_unique<LoadDriver>(spec, concurrency, seed, start, std::move(texts), input.think_time, shard);
     if (!input.texts.change_anything()) return driver;
     return std::make_unique<ArmTextsSource>(std::move(driver), input.texts, seed);
   }
@@ -93,9 +94,11 @@ Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& s
                                        .speed = spec.trace.speed,
                                        .concurrency = concurrency,
                                        .tokens_per_hash = tokens_per_hash(spec.trace, *input.trace),
-                                       .seed = seed};
+                                       .seed = seed,
+                                       .shard = shard};
     return std::make_unique<TraceSource>(input.trace, options, start);
   }
+  if (shard.count > 1) return fail(ErrorCode::kUnsupported, "a recorded level cannot be divided");
   const RecordedRunSource::Options options{
       .loop = spec.trace.loop, .speed = spec.trace.speed, .concurrency = concurrency};
   return std::make_unique<RecordedRunSource>(input.recorded, options, start);

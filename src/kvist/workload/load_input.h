@@ -15,6 +15,7 @@
 #include "kvist/workload/dataset.h"
 #include "kvist/workload/mix.h"
 #include "kvist/workload/recorded_level.h"
+#include "kvist/workload/shard.h"
 #include "kvist/workload/think_time.h"
 #include "kvist/workload/trace.h"
 #include "kvist/workload/turn_source.h"
@@ -48,12 +49,13 @@ struct LoadInput {
 [[nodiscard]] Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& spec,
                                                                    const LoadInput& input, std::uint32_t concurrency,
                                                                    std::uint64_t seed, TimePoint start);
-/// The same with the texts that prepare_texts() made of this seed.
+/// The same with the texts that prepare_texts() made of this seed; with a shard, that part of it. Errors: also
+/// kUnsupported for a part of a recorded level. Requires: no fewer places than parts.
 [[nodiscard]] Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& spec,
                                                                    const LoadInput& input,
                                                                    std::shared_ptr<const Mix> texts,
                                                                    std::uint32_t concurrency, std::uint64_t seed,
-                                                                   TimePoint start);
+                                                                   TimePoint start, const Shard& shard = {});
 
 /// The remark about a level in which open arrivals were refused; nothing if none were.
 [[nodiscard]] std::optional<std::string> refused_starts(const spec::WorkloadSpec& spec, std::uint64_t refused,

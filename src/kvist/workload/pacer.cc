@@ -41,6 +41,14 @@ std::optional<TimePoint> Pacer::try_start(TimePoint now) {
   return due;
 }
 
+std::optional<TimePoint> Pacer::try_take_place() {
+  if (free_since_.empty()) return std::nullopt;
+  const TimePoint since = free_since_.front();
+  ++taken_;
+  free_since_.pop_front();
+  return since;
+}
+
 void Pacer::drop_old_slots(TimePoint now) {
   // While a place is free, slots are overdue only because the client is late, so none is dropped.
   if (rate_ == 0 || !free_since_.empty()) return;

@@ -33,6 +33,9 @@ class Pacer {
   [[nodiscard]] std::optional<TimePoint> next_start() const;
   /// If a start is due by `now`, takes a slot and a place and returns since when it was due.
   [[nodiscard]] std::optional<TimePoint> try_start(TimePoint now);
+  /// Takes a place without a slot, for a conversation that has begun; returns since when the place was free. Nothing
+  /// while all are taken.
+  [[nodiscard]] std::optional<TimePoint> try_take_place();
   /// Sets the number of places. Added ones are free since `now`; of those taken away, free ones go first, and the
   /// others are not given out again. Requires: at least one.
   void set_places(std::uint32_t places, TimePoint now);

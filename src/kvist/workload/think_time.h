@@ -13,6 +13,9 @@ namespace kvist::workload {
 struct ThinkTime {
   Duration least{};
   Duration most{};  ///< at least `least`; 0: no pause
+  /// In a closed loop a conversation gives its place back for the pause, so that as many requests are in flight as
+  /// there are places, however many users think.
+  bool frees_place = false;
 
   [[nodiscard]] bool is_none() const { return most <= Duration::zero(); }
   [[nodiscard]] Duration before(std::uint64_t run_seed, ConversationId conversation, std::uint32_t turn) const {

@@ -20,7 +20,20 @@ TraceSource::TraceSource(std::shared_ptr<const Trace> trace, const Options& opti
       is_in_flight_(trace_->requests.size()) {
   KVIST_CHECK(std::isfinite(options_.speed) && options_.speed > 0, "the speed of a trace must be above 0");
   KVIST_CHECK(options_.concurrency >= 1, "at least one place");
-  if (!is_open()) free_since_.assign(options_.concurrency, start);
+  if (!is_open()) free_since_.assign(options_.shard.share(options_.concurrency), start);
+  next_ = options_.shard.index;
+  requests_ = count_requests();
+}
+
+std::size_t TraceSource::count_requests() const {
+  if (options_.shard.count == 1) return trace_->requests.size();
+  std::vector<bool> is_own(trace_->requests.size());
+  for (std::size_t i = options_.shard.index; i < follow_ups_.firsts().size(); i += options_.shard.count) {
+    is_own[follow_ups_.firsts()[i]] = true;
+  }
+  std::size_t count = 0;
+  for (std::uint32_t place = 0; place < is_own.size(); ++place) count += is_own[follow_ups_.session_of(place)] ? 1 : 0;
+  return count;
 }
 
 Duration TraceSource::scaled(Duration recorded) const {
@@ -33,7 +46,7 @@ TimePoint TraceSource::recorded_instant(std::uint32_t place) const {
 }
 
 std::optional<TimePoint> TraceSource::next_first() const {
-  if (next_ == follow_ups_.firsts().size()) return std::nullopt;
+  if (next_ >= follow_ups_.firsts().size()) return std::nullopt;
   return is_open() ? recorded_instant(follow_ups_.firsts()[next_]) : free_since_.front();
 }
 
@@ -54,7 +67,7 @@ std::vector<StartTurn> TraceSource::poll(TimePoint now) {
       due = waiting_.begin()->first;
       waiting_.erase(waiting_.begin());
     } else {
-      ++next_;
+      next_ += options_.shard.count;
     }
     if (!is_open()) free_since_.pop_front();
     actions.push_back(start(place, *due));

@@ -12,6 +12,7 @@
 
 #include "kvist/base/time.h"
 #include "kvist/spec/trace_spec.h"
+#include "kvist/workload/shard.h"
 #include "kvist/workload/trace.h"
 #include "kvist/workload/trace_follow_ups.h"
 #include "kvist/workload/trace_prompt.h"
@@ -37,6 +38,9 @@ class TraceSource final : public TurnSource {
     std::uint32_t concurrency = 1;                                ///< closed loop; at least 1
     std::uint32_t tokens_per_hash = 512;
     std::uint64_t seed = 0;  ///< of prompts and answers
+    /// The part of the trace that is driven: chains of requests, by their order. In a closed loop it has its share of
+    /// the places. Requires: no fewer places than parts.
+    Shard shard = {};
   };
 
   /// Requires: a trace and options within the bounds above.
@@ -49,7 +53,7 @@ class TraceSource final : public TurnSource {
   void stop() override { stopped_ = true; }
 
   [[nodiscard]] bool stopped() const override { return stopped_; }
-  [[nodiscard]] bool is_exhausted() const override { return stopped_ || started_ == trace_->requests.size(); }
+  [[nodiscard]] bool is_exhausted() const override { return stopped_ || started_ == requests_; }
   [[nodiscard]] std::uint32_t in_flight() const override { return in_flight_; }
   [[nodiscard]] std::uint64_t conversations_started() const override { return started_; }
   [[nodiscard]] std::uint64_t dropped_slots() const override { return 0; }
@@ -60,6 +64,8 @@ class TraceSource final : public TurnSource {
   [[nodiscard]] TimePoint recorded_instant(std::uint32_t place) const;
   /// When the next request that follows no other is due; nothing if none is left.
   [[nodiscard]] std::optional<TimePoint> next_first() const;
+  /// Requests of the chains that begin with a first of the part.
+  [[nodiscard]] std::size_t count_requests() const;
   void take_up_followers(std::uint32_t place, TimePoint now);
   [[nodiscard]] StartTurn start(std::uint32_t place, TimePoint intended);
 
@@ -68,7 +74,8 @@ class TraceSource final : public TurnSource {
   const TimePoint start_;
   const TracePrompts prompts_;
   TraceFollowUps follow_ups_;
-  std::size_t next_ = 0;                                   // of follow_ups_.firsts()
+  std::size_t requests_ = 0;                               // of the part
+  std::size_t next_ = 0;                                   // of follow_ups_.firsts(), of the part
   std::set<std::pair<TimePoint, std::uint32_t>> waiting_;  // that follow an answer which is here: by when they are due
   std::vector<bool> is_in_flight_;                         // by place in the trace
   std::uint32_t in_flight_ = 0;

@@ -140,7 +140,8 @@ void Host::pass_on(net::HttpRequest request, const std::shared_ptr<net::HttpExch
   }
   const auto remote = std::make_shared<RemoteExchange>(loop_, exchange);
   const auto asked = std::make_shared<net::HttpRequest>(std::move(request));
-  if (!options_.load->post([asked, remote](loadgen::Service& service) { service.handle(std::move(*asked), remote); })) {
+  if (!options_.load->post(
+          [asked, remote](loadgen::ControlledLoad& load) { load.handle(std::move(*asked), remote); })) {
     exchange->respond(text_answer(503, "the load generator ends\n"));
   }
 }

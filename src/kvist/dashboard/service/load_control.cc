@@ -6,9 +6,9 @@
 namespace kvist::dashboard {
 namespace {
 
-LoadState state_of(const loadgen::Service& service) {
-  const loadgen::LoadView view = service.view();
-  const loadgen::ClientLoad client = service.client_load();
+LoadState state_of(const loadgen::ControlledLoad& load) {
+  const loadgen::LoadView view = load.view();
+  const loadgen::ClientLoad client = load.client_load();
   LoadState state{.state = view.state,
                   .open = view.open,
                   .concurrency = view.concurrency,
@@ -36,8 +36,8 @@ LoadControl::LoadControl(net::EventLoop& loop, std::shared_ptr<loadgen::LoadWatc
 void LoadControl::run(Change change, Done done) {
   const auto answer = std::make_shared<Done>(std::move(done));
   const bool posted = watch_ && watch_->post([this, answer, change = std::move(change),
-                                              alive = std::weak_ptr(alive_)](loadgen::Service& service) {
-    auto made = change(service);
+                                              alive = std::weak_ptr(alive_)](loadgen::ControlledLoad& load) {
+    auto made = change(load);
     const auto still = alive.lock();
     if (!still) return;
     loop_.post([answer, alive, made = std::move(made)]() mutable {
@@ -54,23 +54,22 @@ void LoadControl::start(const StartLoad& order, Done done) {
   const std::uint64_t seed = plan_.seed + loads_;
   ++loads_;
   run(
-      [plan, seed](loadgen::Service& service) -> Result<void> {
-        const bool open = service.view().open;
+      [plan, seed](loadgen::ControlledLoad& load) -> Result<void> {
+        const bool open = load.view().open;
         const auto per_minute =
             static_cast<std::uint32_t>(std::lround(std::max(1.0, 60 * plan.rate_per_s.value_or(1))));
-        KVIST_TRY_VOID(service.start(open ? per_minute : plan.concurrency, seed));
+        KVIST_TRY_VOID(load.start(open ? per_minute : plan.concurrency, seed));
         if (open) return {};
-        return service.change({.max_start_rate = plan.rate_per_s.value_or(0)});
+        return load.change({.max_start_rate = plan.rate_per_s.value_or(0)});
       },
       std::move(done));
 }
 
 void LoadControl::stop(bool drain, Done done) {
   run(
-      [drain](loadgen::Service& service) -> Result<void> {
-        if (service.view().state == "idle")
-          return fail(ErrorCode::kInvalidArgument, "nothing runs that could be stopped");
-        service.stop(drain, {});
+      [drain](loadgen::ControlledLoad& load) -> Result<void> {
+        if (load.view().state == "idle") return fail(ErrorCode::kInvalidArgument, "nothing runs that could be stopped");
+        load.stop(drain, {});
         return {};
       },
       std::move(done));
@@ -79,9 +78,9 @@ void LoadControl::stop(bool drain, Done done) {
 void LoadControl::set_concurrency(std::uint32_t concurrency, Done done) {
   plan_.concurrency = concurrency;
   run(
-      [concurrency](loadgen::Service& service) -> Result<void> {
-        if (service.view().state != "running") return {};  // for the next start
-        return service.change({.concurrency = concurrency});
+      [concurrency](loadgen::ControlledLoad& load) -> Result<void> {
+        if (load.view().state != "running") return {};  // for the next start
+        return load.change({.concurrency = concurrency});
       },
       std::move(done));
 }
@@ -89,23 +88,23 @@ void LoadControl::set_concurrency(std::uint32_t concurrency, Done done) {
 void LoadControl::set_rate(double rate_per_s, Done done) {
   plan_.rate_per_s = rate_per_s > 0 ? std::optional(rate_per_s) : std::nullopt;
   run(
-      [rate_per_s](loadgen::Service& service) -> Result<void> {
-        const loadgen::LoadView view = service.view();
+      [rate_per_s](loadgen::ControlledLoad& load) -> Result<void> {
+        const loadgen::LoadView view = load.view();
         if (view.state != "running") return {};
-        if (!view.open) return service.change({.max_start_rate = rate_per_s});
+        if (!view.open) return load.change({.max_start_rate = rate_per_s});
         if (!(rate_per_s > 0)) return fail(ErrorCode::kInvalidArgument, "rate_per_s: an open load needs more than 0");
-        return service.change({.rate = rate_per_s});
+        return load.change({.rate = rate_per_s});
       },
       std::move(done));
 }
 
 void LoadControl::poll(std::function<void(LoadState state, workload::LoadBatch batch)> done) {
   if (!watch_ || polling_) return;
-  polling_ = watch_->post([this, done = std::move(done), alive = std::weak_ptr(alive_)](loadgen::Service& service) {
+  polling_ = watch_->post([this, done = std::move(done), alive = std::weak_ptr(alive_)](loadgen::ControlledLoad& load) {
     // Shared, because a function has to be copyable.
     const auto batch = std::make_shared<workload::LoadBatch>();
-    if (const auto& feed = service.feed()) *batch = feed->take();
-    const LoadState state = state_of(service);
+    *batch = load.take_batch();
+    const LoadState state = state_of(load);
     const auto still = alive.lock();
     if (!still) return;
     loop_.post([this, done, state, batch, alive] {

@@ -36,7 +36,7 @@ class LoadControl {
   void poll(std::function<void(LoadState state, workload::LoadBatch batch)> done);
 
  private:
-  using Change = std::function<Result<void>(loadgen::Service& service)>;
+  using Change = std::function<Result<void>(loadgen::ControlledLoad& load)>;
   /// Runs it on the load's loop, and `done` on this one.
   void run(Change change, Done done);
 

@@ -1,0 +1,57 @@
+// One load on several agents, over the network.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kvist/base/error.h"
+#include "kvist/base/time.h"
+#include "kvist/loadgen/agents/agent_dialogue.h"
+#include "kvist/loadgen/agents/coordination.h"
+#include "kvist/loadgen/load.h"
+#include "kvist/net/event_loop.h"
+#include "kvist/net/http_client.h"
+#include "kvist/net/http_server.h"
+#include "kvist/net/tls.h"
+#include "kvist/spec/deployment.h"
+#include "kvist/spec/workload.h"
+
+namespace kvist::loadgen {
+
+/// The most agents of a load.
+inline constexpr std::size_t kMostAgents = 256;
+
+struct RemoteLoadOptions {
+  std::vector<std::string> agents;  ///< host:port, http://host:port or https://host:port
+  net::ServerSettings server = {};  ///< their key and certificate
+  CoordinatedLoad load;
+  spec::WorkloadSpec workload;
+  std::uint32_t level = 0;  ///< of start()
+  std::uint64_t seed = 0;
+  std::optional<Duration> duration = {};     ///< after which the agents send nothing new, by themselves
+  std::optional<spec::Endpoint> http = {};   ///< of the control API; nothing: there is none
+  std::shared_ptr<net::TlsServer> tls = {};  ///< of that
+};
+
+/// The base URLs of agents as a command names them: with commas between them. Errors: none, one twice, too many, or
+/// one that is no address.
+[[nodiscard]] Result<std::vector<std::string>> parse_agents(const std::string& text);
+
+/// Coordinates agents. It is started once. Samples and the client's figures are whole when the load has ended or
+/// stopped has been called. Threads: the loop's.
+class RemoteLoad : public Load {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<RemoteLoad>> create(net::EventLoop& loop, RemoteLoadOptions options);
+
+  /// Readies the agents, then calls `ready`, from the loop; with an error if the load cannot be started.
+  virtual void open(std::function<void(Result<void>)> ready) = 0;
+  /// At one instant for all agents, in a moment. Errors: those of Coordination::change().
+  [[nodiscard]] virtual Result<void> change(const workload::LoadChange& change) = 0;
+  [[nodiscard]] virtual const Coordination& coordination() const = 0;
+};
+
+}  // namespace kvist::loadgen

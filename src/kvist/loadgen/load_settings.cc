@@ -1,0 +1,50 @@
+#include "kvist/loadgen/load_settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kvist::loadgen {
+
+bool replays(const spec::WorkloadSpec& workload) {
+  return !workload.trace.file.empty();
+}
+
+bool is_open_loop(const spec::WorkloadSpec& workload) {
+  return !replays(workload) && workload.arrivals.is_open();
+}
+
+workload::LoadChange settings_at(const spec::WorkloadSpec& workload, std::uint32_t concurrency) {
+  const spec::ArrivalSpec& arrivals = workload.arrivals;
+  if (!is_open_loop(workload)) return {.concurrency = concurrency, .max_start_rate = workload.target_rps};
+  return {.rate = arrivals.starts_per_second(concurrency), .max_in_flight = arrivals.max_conversations};
+}
+
+std::uint32_t level_of(const workload::LoadChange& settings) {
+  return settings.concurrency.value_or(
+      static_cast<std::uint32_t>(std::lround(std::max(1.0, 60 * settings.rate.value_or(0)))));
+}
+
+double start_rate(const spec::WorkloadSpec& workload, const workload::LoadChange& settings) {
+  if (replays(workload)) return 0;
+  return (is_open_loop(workload) ? settings.rate : settings.max_start_rate).value_or(0);
+}
+
+std::string describe_load(const spec::WorkloadSpec& workload, const workload::LoadChange& settings,
+                          std::uint32_t concurrency) {
+  const double rate = start_rate(workload, settings);
+  if (is_open_loop(workload)) {
+    return fmt::format("open arrivals, {:g} starts/min, at most {} conversations", 60 * rate,
+                       settings.max_in_flight.value_or(0));
+  }
+  if (!replays(workload)) {
+    if (rate == 0) return fmt::format("{} conversations at once", concurrency);
+    return fmt::format("{} conversations at once, at most {:g} starts/s", concurrency, rate);
+  }
+  const spec::TraceSpec& trace = workload.trace;
+  if (trace.loop == spec::TraceLoop::kClosed) return fmt::format("{}, {} at once", trace.file, concurrency);
+  return fmt::format("{} at {:g} times its speed", trace.file, trace.speed);
+}
+
+}  // namespace kvist::loadgen
