@@ -327,6 +327,7 @@ struct PlanCapacityArguments {
   std::uint32_t max_users = 0;         ///< 0: the gateway's max_in_flight
   unsigned threads = 0;                ///< 0: one per core
   std::string json;                    ///< file to write; empty: none
+  std::string markdown;
   std::string html;
 };
 /// `kvist plan capacity -f FILE --slo ... [--live]`: the most users within the SLO, in virtual time or measured.

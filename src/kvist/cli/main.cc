@@ -449,6 +449,7 @@ class CommandLine {
     command->add_option("--max-users", a.max_users, "search no further; without it, the gateway's max_in_flight");
     command->add_option("--threads", a.threads, "levels at once; without it, one per core");
     command->add_option("--json", a.json, "file to write the plan to as JSON");
+    command->add_option("--markdown", a.markdown, "file to write the plan to in the published layout");
     command->add_option("--html", a.html, "file to write the plan to as a page");
     command->callback([this] { action_ = [this] { return plan_capacity(plan_capacity_); }; });
   }
