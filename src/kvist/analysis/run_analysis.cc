@@ -39,6 +39,7 @@ results::RunRecord without_levels(const results::RunRecord& run) {
           .threads = run.threads,
           .wall_s = run.wall_s,
           .levels = {},
+          .sources = run.sources,
           .left_out = run.left_out};
 }
 
