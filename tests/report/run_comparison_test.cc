@@ -225,7 +225,7 @@ TEST(RunComparison, PhasesAreAnAnalysisInThePublishedLayout) {
   EXPECT_THAT(markdown, HasSubstr("| First errors | none up to 50 | Concurrency 50 (10.0%) |"));
   EXPECT_THAT(markdown, HasSubstr("| Sustained >5% errors | none up to 50 | Concurrency 50 |"));
   EXPECT_THAT(markdown, HasSubstr("| TTFT p50 > 1s | none up to 50 | Concurrency 50 |"));
-  EXPECT_THAT(markdown, HasSubstr("- **TTFT p50:** better at 1 levels, worse at 0, equal at 0 (-50.0%"));
+  EXPECT_THAT(markdown, HasSubstr("- **TTFT p50:** better at 1 of 1 level: -50.0%."));
   EXPECT_THAT(markdown, HasSubstr("KV at 50:** not compared: 10.0% errors."));
 }
 

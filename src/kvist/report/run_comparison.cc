@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
 
 #include "kvist/analysis/mode_names.h"
 #include "kvist/base/json_writer.h"
@@ -234,6 +235,32 @@ std::string arm_suffix(const RunPair& pair, const analysis::ArmPair& arms) {
   return pair.arms.size() < 2 ? std::string() : fmt::format(": {}", analysis::long_name(arms.after));
 }
 
+/// "better at 4, equal at 1 of 5 levels: -20.3% to -1.2%"; empty if no level has a change.
+std::string verdict_text(const RunPair& pair, const analysis::ArmPair& arms, const analysis::HeadlineFigure& figure) {
+  std::map<PairedVerdict, std::size_t> counts;
+  std::vector<double> changes;
+  for (const std::uint32_t concurrency : pair.concurrencies) {
+    const FigureChange change = analysis::change_of(level_of(pair.before, arms.before, concurrency),
+                                                    level_of(pair.after, arms.after, concurrency), figure);
+    if (!change.change.value) continue;
+    ++counts[change.verdict];
+    changes.push_back(*change.change.value);
+  }
+  if (changes.empty()) return {};
+  std::string text;
+  for (const auto& [verdict, count] : counts) {
+    const std::string_view word = word_of(verdict);
+    text += fmt::format("{}{} at {}", text.empty() ? "" : ", ", word.empty() ? "without an interval" : word.substr(1),
+                        count);
+  }
+  const std::string_view unit = figure.is_percentage() ? " points" : "%";
+  const auto [least, most] = std::ranges::minmax(changes);
+  text += fmt::format(" of {} level{}: {}{}", changes.size(), changes.size() == 1 ? "" : "s", signed_number(least, 1),
+                      unit);
+  if (signed_number(least, 1) != signed_number(most, 1)) text += fmt::format(" to {}{}", signed_number(most, 1), unit);
+  return text;
+}
+
 void write_estimate(JsonWriter& json, std::string_view key, const analysis::Estimate& estimate) {
   json.key(key).begin_object().rounded_field("value", estimate.value);
   json.rounded_field("low", estimate.interval ? std::optional(estimate.interval->low) : std::nullopt);
@@ -274,23 +301,11 @@ render::Bullets phase_verdict(const RunPair& pair) {
   render::Bullets bullets;
   for (const analysis::ArmPair& arms : pair.arms) {
     for (const Headline which : kConcluded) {
-      const analysis::HeadlineFigure& figure = analysis::headline(which);
-      std::array<std::size_t, 5> count = {};
-      std::string range;
-      for (const std::uint32_t concurrency : pair.concurrencies) {
-        const FigureChange change = analysis::change_of(level_of(pair.before, arms.before, concurrency),
-                                                        level_of(pair.after, arms.after, concurrency), figure);
-        if (!change.change.value) continue;
-        ++count[static_cast<std::size_t>(change.verdict)];
-        range += fmt::format("{}{} at {}", range.empty() ? "" : ", ", change_text(change, figure), concurrency);
-      }
-      const auto of = [&](PairedVerdict verdict) { return count[static_cast<std::size_t>(verdict)]; };
-      if (range.empty()) continue;
-      std::string text = fmt::format(" better at {} levels, worse at {}, equal at {}", of(PairedVerdict::kBetter),
-                                     of(PairedVerdict::kWorse), of(PairedVerdict::kEqual));
-      if (of(PairedVerdict::kOpen) > 0) text += fmt::format(", without an interval at {}", of(PairedVerdict::kOpen));
+      const std::string text = verdict_text(pair, arms, analysis::headline(which));
+      if (text.empty()) continue;
       bullets.items.push_back(
-          {render::strong(fmt::format("{}{}:", figure.title, arm_suffix(pair, arms))), {text + " (" + range + ")."}});
+          {render::strong(fmt::format("{}{}:", analysis::headline(which).title, arm_suffix(pair, arms))),
+           {" " + text + "."}});
     }
   }
   return bullets;
