@@ -79,6 +79,7 @@ class CapacitySearch {
     const std::uint32_t warm = std::max(1U, slots_ / 8);
     const std::uint32_t start = std::clamp(options_.start_users == 0 ? warm : options_.start_users, 1U, limit_);
     KVIST_TRY(const std::uint32_t enough, enough_load(start));
+    enough_ = enough;
     if (too_few_ > 0 && !judged_.at(enough).holds_on_average()) {
       return Edge{.at_most = enough - 1, .holds_again = {}, .looked_at = {}};
     }
@@ -115,6 +116,10 @@ class CapacitySearch {
   Result<Look> look(std::uint32_t users) {
     if (users <= too_few_) return Look{.holds = true, .sure = true};  // not an edge: the system could do more
     KVIST_TRY(const Judgement* judgement, judge(users));
+    if (users < enough_ && judgement->lacks_load()) {
+      too_few_ = std::max(too_few_, users);
+      return Look{.holds = true, .sure = true};
+    }
     return look_of(*judgement);
   }
 
@@ -136,6 +141,7 @@ class CapacitySearch {
   const std::uint32_t limit_;
   std::map<std::uint32_t, Judgement> judged_;
   std::uint32_t too_few_ = 0;
+  std::uint32_t enough_ = 0;  // from here on a rate that is too low is an edge
   std::optional<UnknownLevel> unknown_;
 };
 
