@@ -105,13 +105,15 @@ TEST(ArrivalTest, RefusedAndHeldBackArrivalsAreNotAsOrdered) {
   results::LevelRecord level = level_of(law(ArrivalKind::kPoisson), 20, 60, 1);
   const std::size_t all = level.turns.size();
   const ArrivalTest never =
-      test_arrivals(level, law(ArrivalKind::kPoisson), 20, {.sent_late = 0, .not_sent = all / 20});
+      test_arrivals(level, law(ArrivalKind::kPoisson), 20, workload::HeldBack{.sent_late = 0, .not_sent = all / 20});
   EXPECT_FALSE(never.as_ordered());
   EXPECT_NEAR(*never.scheduled_per_s, 1.05 * *never.sent_per_s, 0.1);
   EXPECT_THAT(report::arrival_text(never), HasSubstr("held back for lack of a place"));
   EXPECT_FALSE(
-      test_arrivals(level, law(ArrivalKind::kPoisson), 20, {.sent_late = all / 20, .not_sent = 0}).as_ordered());
-  EXPECT_TRUE(test_arrivals(level, law(ArrivalKind::kPoisson), 20, {.sent_late = 1, .not_sent = 1}).as_ordered());
+      test_arrivals(level, law(ArrivalKind::kPoisson), 20, workload::HeldBack{.sent_late = all / 20, .not_sent = 0})
+          .as_ordered());
+  EXPECT_TRUE(test_arrivals(level, law(ArrivalKind::kPoisson), 20, workload::HeldBack{.sent_late = 1, .not_sent = 1})
+                  .as_ordered());
   // Each tenth was refused: it has an id and no turn.
   std::erase_if(level.turns, [](const workload::TurnSample& turn) { return turn.conversation.value() % 10 == 4; });
   const ArrivalTest refused = test_arrivals(level, law(ArrivalKind::kPoisson), 20);
@@ -131,6 +133,7 @@ TEST(ArrivalTest, ArrivalsRefusedBehindTheLastAcceptedOneCount) {
   // Five places, and conversations that end after the load: from the sixth on each arrival is refused.
   spec::ArrivalSpec five = law(ArrivalKind::kPoisson);
   five.max_conversations = 5;
+  five.when_full = spec::WhenFull::kRefuse;
   for (const std::uint64_t seed : {1U, 2U, 3U}) {
     const std::size_t due = level_of(law(ArrivalKind::kPoisson), 20, 60, seed).turns.size();
     results::LevelRecord level = level_of(law(ArrivalKind::kPoisson), 20, 60, seed);
@@ -144,6 +147,14 @@ TEST(ArrivalTest, ArrivalsRefusedBehindTheLastAcceptedOneCount) {
     const ArrivalTest test = test_arrivals(level, five, 20);
     EXPECT_NEAR(static_cast<double>(test.refused), static_cast<double>(due - 5), 1) << "seed " << seed;
     EXPECT_FALSE(test.as_ordered());
+    // If they wait, they are never sent, and a stored level does not say how many they are.
+    spec::ArrivalSpec wait = five;
+    wait.when_full = spec::WhenFull::kWait;
+    const ArrivalTest waited = test_arrivals(level, wait, 20);
+    EXPECT_EQ(waited.refused, 0U);
+    EXPECT_NEAR(static_cast<double>(waited.held_back.not_sent), static_cast<double>(due - 5), 1) << "seed " << seed;
+    EXPECT_FALSE(waited.as_ordered());
+    EXPECT_EQ(test_arrivals(level, wait, 20, workload::HeldBack{}).held_back.not_sent, 0U);  // who drove it knows
     // As soon as a place is free nothing more is refused, whoever does not come to it.
     level.turns[2].ended = level.turns[4].intended + Duration(1);
     EXPECT_EQ(test_arrivals(level, five, 20).refused, 0U);

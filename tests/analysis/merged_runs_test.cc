@@ -52,6 +52,29 @@ TEST(MergedRuns, OtherSeedsAreFurtherRepetitions) {
   EXPECT_THAT(repetitions(*run), ElementsAre(0, 0, 1, 1));
 }
 
+TEST(MergedRuns, ItsPartsAreNamedWithWhatTheyGave) {
+  std::vector<MergedPart> parts = {part("out/a", {RoutingMode::kRoundRobin}, {1, 2}),
+                                   part("out/b", {RoutingMode::kKv, RoutingMode::kRandom}, {3})};
+  parts[0].head.name = "first";
+  parts[0].head.started_utc = "2026-03-01T10:00:00Z";
+  parts[1].levels.push_back({.id = 200, .mode = RoutingMode::kKv, .concurrency = 50, .repetition = 0, .seed = 9});
+  parts[1].levels.push_back({.id = 201, .mode = RoutingMode::kKv, .concurrency = 50, .repetition = 1, .seed = 8});
+  const std::vector<results::RunSource> sources = sources_of(parts);
+  ASSERT_EQ(sources.size(), 2U);
+  EXPECT_EQ(sources[0], (results::RunSource{.place = "out/a",
+                                            .name = "first",
+                                            .started_utc = "2026-03-01T10:00:00Z",
+                                            .levels = "round_robin at 40, 2 times each"}));
+  EXPECT_EQ(sources[1].levels, "kv at 40, 50, 1 to 2 times; random at 40");
+  // A part that was merged itself has sources of its own.
+  std::vector<MergedPart> again = {part("out/both", {RoutingMode::kKv}, {1}), parts[0]};
+  again[0].head.sources = sources;
+  const std::vector<results::RunSource> all = sources_of(again);
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[1], sources[1]);
+  EXPECT_EQ(all[2].place, "out/a");
+}
+
 TEST(MergedRuns, WhatWasNotMeasuredAlikeIsRefused) {
   std::vector<MergedPart> parts = {part("a", {RoutingMode::kRoundRobin}, {1}), part("b", {RoutingMode::kKv}, {1})};
   parts[1].sweep.method.warmup = std::chrono::seconds(1);

@@ -64,7 +64,7 @@ TEST(Regression, ErrorsHaveATighterTolerance) {
     level[0].estimates[7] = {.value = pct, .interval = {}};
     return level;
   };
-  ASSERT_EQ(judged_figures()[7].which, Headline::kErrorPct);
+  ASSERT_EQ(judged_figures()[7], Headline::kErrorPct);
   EXPECT_EQ(compare_runs(with_errors(0), with_errors(2), {})[7].verdict, RegressionVerdict::kWorse);
   EXPECT_EQ(compare_runs(with_errors(0), with_errors(0.4), {})[7].verdict, RegressionVerdict::kFine);
   EXPECT_EQ(compare_runs(with_errors(0), with_errors(2), {.error_points = 3})[7].verdict, RegressionVerdict::kFine);

@@ -20,7 +20,8 @@ TimePoint at(double seconds) {
 Facts facts() {
   Facts made{.source = "up", .title = "three <workers>", .target = "http://t", .model = "m", .time_scale = 2};
   made.abilities = {.start_and_stop = true, .concurrency = true, .rate = true, .modes = true};
-  made.slo = {{.figure = index_of(Live::kTtftP95), .limit = 600}};
+  made.slo = {{.figure = index_of(Live::kTtftP95), .limit = 600},
+              {.figure = index_of(Live::kOutputTokens), .limit = 2'000, .is_least = true}};
   return made;
 }
 
@@ -154,7 +155,9 @@ TEST_F(BoardTest, HelloSaysWhatCanBeSeenAndDone) {
   const auto controls = root->require_object("controls");
   ASSERT_TRUE(controls);
   EXPECT_EQ(controls->require_array("modes")->size(), spec::kRoutingModeCount - 1) << "all but the one of simulations";
-  EXPECT_TRUE(text.contains(R"("slo":[{"figure":"ttft_p95_ms","limit":600,"warn":480}])")) << text;
+  EXPECT_TRUE(text.contains(R"("slo":[{"figure":"ttft_p95_ms","limit":600,"warn":480,"is_least":false},)"
+                            R"({"figure":"output_tokens_per_s","limit":2000,"warn":2500,"is_least":true}])"))
+      << text;
   EXPECT_TRUE(text.contains(R"("history":[{"step_s":1,"length_s":1800},)")) << text;
 }
 

@@ -1,4 +1,4 @@
-"""The highest concurrency within limits, by bisection on a live deployment and on a target; a figure that is not known is never within its limit."""
+"""The highest concurrency within limits, by bisection on a live deployment and on a target; a figure that was not measured ends the search."""
 import json
 import pathlib
 import subprocess
@@ -18,13 +18,13 @@ DEPLOYMENT = """deployment:
 """
 
 
-def plan(folder, text, slo, *more):
+def plan(folder, text, slo, *more, succeeds=True):
     path = pathlib.Path(folder) / "sweep.yaml"
     path.write_text(text)
     answer = pathlib.Path(folder) / "plan.json"
     done = subprocess.run([BINARY, "plan", "capacity", "-f", path, "--slo", slo, "--live", "--seeds", "3", "--json", answer, "--logs", pathlib.Path(folder) / "logs", *more],
                           capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert (done.returncode == 0) == succeeds, done.stdout + done.stderr
     return json.loads(answer.read_text()), done
 
 
@@ -53,4 +53,19 @@ def a_target_is_searched_too_and_what_it_does_not_do_breaks_the_limit():
         assert simulated.returncode != 0 and "say --live" in simulated.stderr, simulated.stderr
 
 
-run([a_worker_with_four_places_breaks_a_limit_when_turns_have_to_wait, a_target_is_searched_too_and_what_it_does_not_do_breaks_the_limit])
+def a_figure_that_was_not_measured_is_neither_red_nor_green():
+    """Answers of one token have no gaps, so nobody can say whether ITL is within its limit."""
+    text = SWEEP.format(what=DEPLOYMENT, arms="modes: [kv]").replace("max_tokens: 40", "max_tokens: 1")
+    with tempfile.TemporaryDirectory() as folder:
+        answer, done = plan(folder, text, "itl_p95=1s,ttft_p95=10s", "--max-users", "4", succeeds=False)
+        assert "kv: ITL p95 was not measured at" in done.stderr, done.stderr
+        found = answer["capacities"][0]
+        assert found["users"] is None and found["unknown"]["figure"] == "itl_p95_ms", found
+        assert [level["verdict"] for level in found["levels"]] == ["unknown"], found
+        path = pathlib.Path(folder) / "sweep.yaml"
+        refused = subprocess.run([BINARY, "plan", "capacity", "-f", path, "--slo", "good=90%"], capture_output=True, text=True, timeout=60)
+        assert refused.returncode != 0 and "method.goodput" in refused.stderr, refused.stderr
+
+
+run([a_worker_with_four_places_breaks_a_limit_when_turns_have_to_wait, a_target_is_searched_too_and_what_it_does_not_do_breaks_the_limit,
+     a_figure_that_was_not_measured_is_neither_red_nor_green])

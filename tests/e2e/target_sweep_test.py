@@ -168,6 +168,9 @@ def runs_are_merged_and_measurements_left_out_without_measuring_again():
         output, both = merge("both", parts[0], parts[1])
         assert "Not compared" not in output, output
         assert rows(both, "SELECT mode, repetition FROM levels ORDER BY position") == [("a", 0), ("b", 0)]
+        report = (both / "report.md").read_text()
+        assert "# Combined Benchmark Sweep" in report and "(combined from 2 sweep sessions)" in report, report[:400]
+        assert f"- **a at 4:** `{parts[0]}` (" in report and f"- **b at 4:** `{parts[1]}` (" in report, report
         output, others = merge("others", parts[0], parts[2])
         assert "other seeds" in output, output
         left = subprocess.run([BINARY, "report", both / "results.sqlite", "--output", both / "less", "--exclude", "b:4"], capture_output=True, text=True)
@@ -177,6 +180,22 @@ def runs_are_merged_and_measurements_left_out_without_measuring_again():
         assert json.loads((both / "less" / "report.json").read_text())["kvist"]["modes"] == ["a"]
         wrong = subprocess.run([BINARY, "report", both / "results.sqlite", "--exclude", "b:5"], capture_output=True, text=True)
         assert wrong.returncode != 0 and "no such measurement" in wrong.stderr
+
+        files = {kind: pathlib.Path(folder) / f"phases.{kind}" for kind in ("md", "html", "json")}
+        compare = lambda *places: subprocess.run(
+            [BINARY, "report", "compare", *places, "--runs", "--markdown", files["md"], "--html", files["html"], "--json", files["json"]],
+            capture_output=True, text=True, timeout=60)
+        done = compare(f"Phase 0={parts[0]}", f"Phase 1={parts[1]}")
+        assert done.returncode == 0 and "Phase 1 against Phase 0" in done.stdout, done.stdout + done.stderr
+        assert "## Analysis: Phase 1 vs Phase 0" in files["md"].read_text()
+        assert "<h1>Phase 1 against Phase 0</h1>" in files["html"].read_text()
+        level = json.loads(files["json"].read_text())["changes"][0]["levels"][0]
+        assert (level["before_mode"], level["after_mode"], level["concurrency"]) == ("a", "b", 4), level
+        ttft = level["figures"]["ttft_p50_ms"]
+        ratio = ttft["after"]["value"] / ttft["before"]["value"]
+        assert abs(ttft["change_pct"]["value"] - 100 * (ratio - 1)) < 0.01, ttft
+        alone = compare(parts[0])
+        assert alone.returncode != 0 and "want 2 to 8" in alone.stderr, alone.stderr
 
 
 def manifests_are_printed_and_nothing_is_done():

@@ -92,6 +92,7 @@ TEST_F(ControlTest, ALoadIsChangedWhileItRuns) {
 TEST_F(ControlTest, TheRateOfAnOpenLoopIsChanged) {
   options_.workload.arrivals.kind = spec::ArrivalKind::kConstant;
   options_.workload.arrivals.rate_per_s = 0.001;
+  options_.workload.arrivals.when_full = spec::WhenFull::kRefuse;
   serve([](std::size_t, auto) {});
   EXPECT_EQ(call("POST", "/start", R"({"concurrency":1})").status, 200);
   await([&] { return server_->requests().size() == 1; });

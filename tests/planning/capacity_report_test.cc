@@ -20,7 +20,7 @@ CapacityPlan sample_plan() {
     const double batch = level.concurrency / static_cast<double>(sweep.deployment.workers.size());
     const double limit = level.mode == RoutingMode::kKv ? 32 : 16;
     LevelFigures figures = figures_with(300, batch > limit && (batch < 63.5 || limit < 32 || batch > 65) ? 45 : 31);
-    figures[Metric::kThroughput] = 20 * level.concurrency;
+    figures[Headline::kThroughput] = 20 * level.concurrency;
     return figures;
   });
   CapacityPlan plan;
@@ -38,7 +38,7 @@ CapacityPlan sample_plan() {
 
 TEST(PlanText, HasTheAnswersAndTheRemarkOnWhatHoldsAgain) {
   const std::string text = plan_text(sample_plan());
-  EXPECT_THAT(text, HasSubstr("3 workers, 3 GPUs, 192 batch slots; within TPOT p95 <= 40 ms, errors <= 5 %"));
+  EXPECT_THAT(text, HasSubstr("3 workers, 3 GPUs, 192 batch slots; within TPOT p95 <= 40 ms, Errors <= 5 %"));
   EXPECT_THAT(text, HasSubstr("Simulated, not measured."));
   EXPECT_THAT(text, testing::ContainsRegex("round_robin +48 +48 - 48 +16.0 +960 +TPOT p95 <= 40 ms"));
   EXPECT_THAT(text, testing::ContainsRegex("kv +96 +96 - 96 +32.0 +1920 +TPOT p95 <= 40 ms"));
@@ -63,11 +63,82 @@ TEST(PlanJson, IsReadableAndHoldsEveryLevel) {
   EXPECT_EQ(json->get("knobs")->elements()->at(0).get("changes")->elements()->size(), plan.knobs[0].gains.size());
 }
 
+TEST(PlanMarkdown, HasTheSectionsOfThePublishedPlan) {
+  CapacityPlan plan = sample_plan();
+  plan.sweep.deployment.workers[0].max_batch_size = 32;
+  const std::string text = plan_markdown(plan);
+  std::size_t at = 0;
+  for (const char* heading :
+       {"# Benchmark Sweep: KV Cache Routing vs Round-Robin\n", "## Objective\n", "## Architecture Change\n",
+        "## What We're Measuring\n", "## Concurrency Levels\n", "## Deployment Details\n", "## What Needs to Change\n",
+        "## What NOT to Change\n", "## Things to Monitor\n", "## Expected Outcome\n"}) {
+    const std::size_t found = text.find(heading);
+    ASSERT_NE(found, std::string::npos) << heading;
+    EXPECT_GE(found, at) << heading;
+    at = found;
+  }
+  EXPECT_THAT(text, HasSubstr("- 40 (13.3 per worker): within the limits with Round-robin, KV cache-aware\n"));
+  EXPECT_THAT(
+      text, HasSubstr("- 80 (26.7 per worker): within the limits with KV cache-aware; beyond them with Round-robin\n"));
+  EXPECT_THAT(text, HasSubstr("KV cache-aware: from 3 workers to 10 (10 GPUs) for 320 users"));
+  EXPECT_THAT(text, HasSubstr("- max_batch_size: 32\n"));
+  EXPECT_THAT(text, HasSubstr("- max_batch_size: 64\n"));  // of two kinds of workers both
+  EXPECT_THAT(text, HasSubstr("- **Routing:** KV cache-aware, with the most users within the limits (96)"));
+  EXPECT_THAT(text, HasSubstr("- **TPOT p95**: with Round-robin it is the first to reach its limit, above 48 users"));
+  EXPECT_THAT(text, testing::ContainsRegex("\\| kv \\| 96 \\| 96 - 96 \\|"));
+  plan.knobs.clear();
+  plan.needed.clear();
+  plan.capacities.pop_back();
+  EXPECT_THAT(plan_markdown(plan), AllOf(HasSubstr("Nothing was asked"), Not(HasSubstr("Architecture Change"))));
+}
+
 TEST(PlanHtml, IsOnePageWithPlotsAndEscapedText) {
   const std::string html = plan_html(sample_plan());
   EXPECT_THAT(html, AllOf(HasSubstr("<!DOCTYPE html>"), HasSubstr("<svg"), HasSubstr("no room &lt;for&gt; that"),
                           HasSubstr("Every level looked at")));
   EXPECT_THAT(html, Not(testing::ContainsRegex("(src|href)=\"http")));
+}
+
+TEST(PlanText, SaysWhereAndWhyASearchEndedWithoutAnAnswer) {
+  const FakeEvaluator evaluator([](const spec::SweepSpec& sweep, const simulation::LevelPlan& level) {
+    LevelFigures figures = figures_with(300, 31);
+    // From 100 users on, the second seed has no ITL.
+    if (level.concurrency < 100 || level.seed != level_seed(sweep, level.concurrency, 1)) {
+      figures[Headline::kItlP99] = 40;
+    }
+    return figures;
+  });
+  CapacityPlan plan;
+  plan.sweep = three_workers();
+  plan.slo = *parse_slo("itl_p99=50ms");
+  plan.capacities = *find_capacities(evaluator, plan.sweep, {RoutingMode::kKv}, plan.slo, {});
+  plan.needed.push_back(*find_workers(evaluator, plan.sweep, RoutingMode::kKv, 320, plan.slo, {}));
+  constexpr const char* kWhy = "ITL p99 was not measured at 192 users (1 of 3 seeds have none), so that nobody can say";
+  EXPECT_THAT(gaps_of(plan), AllOf(HasSubstr(std::string("kv: ") + kWhy), HasSubstr("at 5 workers (1 of 3")));
+  EXPECT_THAT(plan_text(plan), AllOf(HasSubstr(kWhy), testing::ContainsRegex("kv +unknown +- +- +- +-")));
+  EXPECT_THAT(plan_html(plan), HasSubstr(kWhy));
+  const auto json = YamlNode::parse(plan_json(plan), "plan");
+  ASSERT_TRUE(json) << json.error().message;
+  const auto capacity = json->get("capacities")->elements()->at(0);
+  EXPECT_TRUE(capacity.get("users")->is_null());
+  EXPECT_EQ(*capacity.get("unknown")->get("figure")->as_string(), "itl_p99_ms");
+  EXPECT_EQ(*capacity.get("unknown")->get("users")->as_int(0, 1'000), 192);
+  EXPECT_EQ(*capacity.get("levels")->elements()->back().get("verdict")->as_string(), "unknown");
+  EXPECT_EQ(*json->get("workers_needed")->elements()->at(0).get("unknown")->get("workers")->as_int(0, 99), 5);
+  EXPECT_TRUE(gaps_of(sample_plan()).empty());
+}
+
+TEST(PlanText, SaysWhoAsksForTooLittle) {
+  const FakeEvaluator evaluator([](const auto&, const simulation::LevelPlan& level) {
+    LevelFigures figures = figures_with(4.0 * level.concurrency, 31);
+    figures[Headline::kThroughput] = 20.0 * level.concurrency;
+    return figures;
+  });
+  CapacityPlan plan;
+  plan.sweep = three_workers();
+  plan.slo = *parse_slo("ttft_p95=600ms,output_tokens_per_s=2000");
+  plan.capacities = *find_capacities(evaluator, plan.sweep, {RoutingMode::kKv}, plan.slo, {});
+  EXPECT_THAT(plan_text(plan), HasSubstr("kv: 96 users ask for too little to reach Output tokens/s >= 2000."));
 }
 
 TEST(PlanText, IsTheSameTwice) {

@@ -12,7 +12,7 @@ using spec::RoutingMode;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const Slo kSlo = {{Metric::kTtftP95, 600}, {Metric::kTpotP95, 60}, {Metric::kErrorPct, 5}};
+const Slo kSlo = {{Headline::kTtftP95, 600}, {Headline::kTpotP95, 60}, {Headline::kErrorPct, 5}};
 
 CapacityOptions limited(std::uint32_t max_users, std::uint32_t max_workers) {
   CapacityOptions options;
@@ -46,7 +46,7 @@ TEST(Capacity, IsExactForAnExactSystem) {
     EXPECT_EQ(capacity.surely, capacity.users);
     EXPECT_EQ(capacity.at_most, capacity.users);
     ASSERT_TRUE(capacity.limited_by);
-    EXPECT_EQ(capacity.limited_by->metric, Metric::kTtftP95);
+    EXPECT_EQ(capacity.limited_by->figure, Headline::kTtftP95);
   }
 }
 
@@ -92,11 +92,11 @@ TEST(Capacity, ALevelRangeThatFailsBelowAFullBatchIsReportedAndNotCapacity) {
     const double batch = level.concurrency / static_cast<double>(sweep.deployment.workers.size());
     return figures_with(300, batch > 32 && batch < 63.5 ? 45 : batch > 70 ? 50 : 31);
   });
-  const auto found = find_capacity(evaluator, three_workers(), RoutingMode::kKv, {{Metric::kTpotP95, 40}}, {});
+  const auto found = find_capacity(evaluator, three_workers(), RoutingMode::kKv, {{Headline::kTpotP95, 40}}, {});
   ASSERT_TRUE(found);
   EXPECT_EQ(found->users, 96);
   EXPECT_THAT(found->holds_again, testing::Contains(192));
-  EXPECT_EQ(found->limited_by->metric, Metric::kTpotP95);
+  EXPECT_EQ(found->limited_by->figure, Headline::kTpotP95);
 }
 
 TEST(Capacity, NothingHoldsWhereOneUserIsTooMany) {
@@ -116,6 +116,78 @@ TEST(Capacity, EndsAtTheLimit) {
   EXPECT_EQ(found->users, 300);
   EXPECT_TRUE(found->at_limit);
   EXPECT_FALSE(found->limited_by);
+}
+
+/// TTFT p95 of 4 ms and 20 tokens/s per user: within 600 ms up to 150 users.
+Capacity capacity_with_least(double tokens_per_s) {
+  const FakeEvaluator evaluator([](const auto&, const simulation::LevelPlan& level) {
+    LevelFigures figures = figures_with(4.0 * level.concurrency, 30);
+    figures[Headline::kThroughput] = 20.0 * level.concurrency;
+    return figures;
+  });
+  Slo slo = kSlo;
+  slo.push_back({Headline::kThroughput, tokens_per_s});
+  return *find_capacity(evaluator, three_workers(), RoutingMode::kKv, slo, {});
+}
+
+TEST(Capacity, FewUsersThatAskForLittleAreNoEdge) {
+  // 24, 48 and 96 users do not reach 2,000 tokens/s, because nobody asks for them.
+  const Capacity found = capacity_with_least(2'000);
+  EXPECT_EQ(found.users, 150);
+  EXPECT_EQ(found.surely, 150);
+  EXPECT_EQ(found.at_most, 150);
+  EXPECT_EQ(found.too_few, 96);
+  EXPECT_EQ(found.limited_by->figure, Headline::kTtftP95);
+  // A range of one.
+  EXPECT_EQ(capacity_with_least(2'990).users, 150);
+  // Nowhere are both within their limits.
+  const Capacity none = capacity_with_least(3'100);
+  EXPECT_EQ(none.users, 0);
+  EXPECT_EQ(none.surely, 0);
+  EXPECT_GE(none.too_few, 148);
+  EXPECT_TRUE(none.limited_by.has_value());  // both are within 2 % of their limits there
+  // Below a limit that the first level reaches nothing is different.
+  EXPECT_EQ(capacity_with_least(100).too_few, 0);
+  EXPECT_EQ(capacity_with_least(100).users, 150);
+}
+
+TEST(Capacity, ALeastRateThatNoNumberOfUsersReaches) {
+  const FakeEvaluator evaluator([](const auto&, const auto&) {
+    LevelFigures figures = figures_with(100, 30);
+    figures[Headline::kGoodput] = 3;
+    return figures;
+  });
+  const auto found =
+      find_capacity(evaluator, three_workers(), RoutingMode::kKv, {{Headline::kGoodput, 4}}, limited(300, 9));
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->users, 0);
+  EXPECT_EQ(found->too_few, 300);
+}
+
+TEST(Capacity, AMissingFigureEndsTheSearch) {
+  const FakeEvaluator evaluator([](const auto&, const simulation::LevelPlan& level) {
+    LevelFigures figures = figures_with(4.0 * level.concurrency, 30);
+    if (level.concurrency < 60) figures[Headline::kItlP95] = 30;
+    return figures;
+  });
+  const auto found = find_capacity(evaluator, three_workers(), RoutingMode::kKv, {{Headline::kItlP95, 40}}, {});
+  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_TRUE(found->unknown);
+  EXPECT_EQ(found->unknown->at, 96U);
+  EXPECT_EQ(found->unknown->figure, Headline::kItlP95);
+  EXPECT_EQ(found->unknown->seeds_without, 3U);
+  EXPECT_EQ(found->users, 0);
+  EXPECT_EQ(evaluator.questions, 9);  // 24, 48 and 96 users, and nothing after that
+  EXPECT_THAT(unknown_text(*found->unknown, "user"), HasSubstr("ITL p95 was not measured at 96 users (3 of 3 seeds"));
+}
+
+TEST(WorkersNeeded, AMissingFigureEndsTheSearch) {
+  const FakeEvaluator evaluator([](const auto&, const auto&) { return LevelFigures(); });
+  const auto needed = find_workers(evaluator, three_workers(), RoutingMode::kKv, 100, kSlo, {});
+  ASSERT_TRUE(needed) << needed.error().message;
+  ASSERT_TRUE(needed->unknown);
+  EXPECT_EQ(needed->unknown->figure, Headline::kTtftP95);
+  EXPECT_EQ(needed->workers, 0);
 }
 
 TEST(WorkersNeeded, IsTheFewestThatHold) {

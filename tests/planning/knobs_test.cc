@@ -13,7 +13,7 @@ namespace {
 
 using spec::RoutingMode;
 
-const Slo kSlo = {{Metric::kTtftP95, 600}};
+const Slo kSlo = {{Headline::kTtftP95, 600}};
 
 spec::SweepSpec with_profiles() {
   spec::SweepSpec sweep = three_workers();

@@ -37,20 +37,50 @@ TEST(MeanInterval, OneSampleHasAnInfiniteInterval) {
   EXPECT_EQ(mean_interval(samples, 0.95).high, std::numeric_limits<double>::infinity());
 }
 
-TEST(JudgeSamples, AMissingFigureBreaksTheObjective) {
+TEST(JudgeSamples, AFigureThatIsMissingIsNeitherWithinItsLimitNorBeyond) {
   LevelFigures silent;
-  silent[Metric::kErrorPct] = 0;
-  const Slo slo = {{Metric::kTtftP95, 600}, {Metric::kErrorPct, 5}};
+  silent[Headline::kErrorPct] = 0;
+  const Slo slo = {{Headline::kTtftP95, 600}, {Headline::kErrorPct, 5}};
   const Judgement judgement = judge_samples(4, {silent, silent, silent}, slo, 0.95);
-  EXPECT_EQ(judgement.verdict, Verdict::kBreaks);
+  EXPECT_EQ(judgement.verdict, Verdict::kUnknown);
+  EXPECT_EQ(judgement.unknown().objective.figure, Headline::kTtftP95);
+  EXPECT_EQ(judgement.unknown().seeds_without, 3U);
   EXPECT_FALSE(judgement.holds_on_average());
-  EXPECT_EQ(judgement.tightest().objective.metric, Metric::kTtftP95);
+  EXPECT_FALSE(judgement.lacks_load());
+  // One seed that does not have it is enough.
+  const LevelFigures good = figures_with(100, 30);
+  EXPECT_EQ(judge_samples(4, {good, silent, good}, slo, 0.95).unknown().seeds_without, 1U);
+  EXPECT_EQ(judge_samples(4, {good, good, good}, slo, 0.95).verdict, Verdict::kHolds);
+}
+
+TEST(JudgeSamples, WhatSurelyBreaksBreaksWhateverIsUnknown) {
+  LevelFigures failing;
+  failing[Headline::kErrorPct] = 80;
+  const Slo slo = {{Headline::kTtftP95, 600}, {Headline::kErrorPct, 5}};
+  const Judgement judgement = judge_samples(4, {failing, failing, failing}, slo, 0.95);
+  EXPECT_EQ(judgement.verdict, Verdict::kBreaks);
+  EXPECT_EQ(judgement.tightest().objective.figure, Headline::kErrorPct);
+}
+
+TEST(JudgeSamples, AFigureOfWhichMoreIsBetterHasALeastValue) {
+  const Slo slo = {{Headline::kThroughput, 2'000}, {Headline::kGoodPct, 95}};
+  const auto judged = [&](double throughput, double good) {
+    LevelFigures figures;
+    figures[Headline::kThroughput] = throughput;
+    figures[Headline::kGoodPct] = good;
+    return judge_samples(4, {figures, figures, figures}, slo, 0.95);
+  };
+  EXPECT_EQ(judged(2'000, 95).verdict, Verdict::kHolds);
+  EXPECT_EQ(judged(1'999, 99).verdict, Verdict::kBreaks);
+  EXPECT_TRUE(judged(1'999, 99).lacks_load());
+  EXPECT_FALSE(judged(1'999, 94).lacks_load());  // fewer users would help, not more
+  EXPECT_EQ(judged(1'000, 99).tightest().objective.figure, Headline::kThroughput);
 }
 
 TEST(JudgeLevel, AClearLevelNeedsTheFirstLookOnly) {
   const FakeEvaluator evaluator(
       [](const auto&, const auto& level) { return figures_with(scattered(300, 0.05, level), 30); });
-  const Slo slo = {{Metric::kTtftP95, 600}};
+  const Slo slo = {{Headline::kTtftP95, 600}};
   const auto judgement = judge_level(evaluator, three_workers(), kMode, 80, slo, {});
   ASSERT_TRUE(judgement);
   EXPECT_EQ(judgement->verdict, Verdict::kHolds);
@@ -66,7 +96,7 @@ TEST(JudgeLevel, ALevelAtItsLimitUsesAllSeedsAndStaysUndecided) {
     }
     return figures_with(0, 0);
   });
-  const auto judgement = judge_level(evaluator, three_workers(), kMode, 80, {{Metric::kTtftP95, 600}}, {});
+  const auto judgement = judge_level(evaluator, three_workers(), kMode, 80, {{Headline::kTtftP95, 600}}, {});
   ASSERT_TRUE(judgement);
   EXPECT_EQ(judgement->verdict, Verdict::kUndecided);
   EXPECT_EQ(evaluator.questions, 12);
@@ -76,15 +106,15 @@ TEST(JudgeLevel, ALevelAtItsLimitUsesAllSeedsAndStaysUndecided) {
 TEST(JudgeLevel, ConfidenceIsSharedByTheLooks) {
   // A single test at 95 % would accept these three samples; the first of four looks does not.
   const std::vector<LevelFigures> samples = {figures_with(570, 1), figures_with(580, 1), figures_with(590, 1)};
-  EXPECT_EQ(judge_samples(1, samples, {{Metric::kTtftP95, 600}}, 0.95).verdict, Verdict::kHolds);
-  EXPECT_EQ(judge_samples(1, samples, {{Metric::kTtftP95, 600}}, 1 - 0.05 / 4).verdict, Verdict::kUndecided);
+  EXPECT_EQ(judge_samples(1, samples, {{Headline::kTtftP95, 600}}, 0.95).verdict, Verdict::kHolds);
+  EXPECT_EQ(judge_samples(1, samples, {{Headline::kTtftP95, 600}}, 1 - 0.05 / 4).verdict, Verdict::kUndecided);
 }
 
 TEST(JudgeLevel, AnEvaluatorThatFailsIsTheAnswer) {
   const FakeEvaluator evaluator([](const auto&, const auto&) -> Result<LevelFigures> {
     return fail(ErrorCode::kResourceExhausted, "out of memory");
   });
-  const auto judgement = judge_level(evaluator, three_workers(), kMode, 80, {{Metric::kTtftP95, 600}}, {});
+  const auto judgement = judge_level(evaluator, three_workers(), kMode, 80, {{Headline::kTtftP95, 600}}, {});
   ASSERT_FALSE(judgement);
   EXPECT_EQ(judgement.error().message, "out of memory");
 }

@@ -35,6 +35,33 @@ TEST(AxisScale, LinearAxesBeginAtZeroAndEndRound) {
   EXPECT_DOUBLE_EQ(AxisScale(AxisScale::Kind::kLinearFromZero, {0, 0}).position(0), 0);
 }
 
+TEST(AxisScale, AxesWithZeroGoBelowItIfValuesDo) {
+  const AxisScale scale(AxisScale::Kind::kLinearWithZero, {-35, 12});
+  EXPECT_THAT(scale.ticks(), ::testing::ElementsAre(-40, -30, -20, -10, 0, 10, 20));
+  EXPECT_DOUBLE_EQ(scale.position(-40), 0);
+  EXPECT_DOUBLE_EQ(scale.position(20), 1);
+  EXPECT_NEAR(scale.position(0), 2.0 / 3, 1e-12);
+  EXPECT_TRUE(scale.goes_below_zero());
+  const AxisScale negative(AxisScale::Kind::kLinearWithZero, {-35, -12});
+  EXPECT_DOUBLE_EQ(negative.ticks().back(), 0);
+  const AxisScale positive(AxisScale::Kind::kLinearWithZero, {5, 9});
+  EXPECT_DOUBLE_EQ(positive.ticks().front(), 0);
+  EXPECT_FALSE(positive.goes_below_zero());
+  EXPECT_FALSE(AxisScale(AxisScale::Kind::kLinearWithZero, {}).ticks().empty());
+  EXPECT_LE(AxisScale(AxisScale::Kind::kLinearWithZero, {-1e9, 1e-9}).ticks().size(), 90U);
+}
+
+TEST(SvgPlot, AChangeHasALineAtZeroAndItsBandBelow) {
+  Plot plot{.title = "c", .x_title = "x", .y_title = "y", .y_kind = AxisScale::Kind::kLinearWithZero, .series = {}};
+  plot.series.push_back({.name = "s", .points = {{1, -10, "a", -30, 5}, {2, -12, "b", -20, -4}}});
+  const std::string svg = render_svg(plot);
+  EXPECT_EQ(nesting_error(svg), "");
+  EXPECT_EQ(count_of(svg, "<line class=\"base\""), 2U);
+  EXPECT_THAT(svg, HasSubstr(">-30</text>"));
+  plot.y_kind = AxisScale::Kind::kLinearFromZero;
+  EXPECT_EQ(count_of(render_svg(plot), "<line class=\"base\""), 1U);
+}
+
 TEST(AxisScale, LogarithmicAxesEncloseTheValuesInOneTwoFive) {
   const AxisScale scale(AxisScale::Kind::kLogarithmic, {30, 400, 0, -1});
   EXPECT_THAT(scale.ticks(), ::testing::ElementsAre(20, 50, 100, 200, 500));

@@ -187,6 +187,63 @@ TEST(Headline, OpenArrivalsAreTestedAgainstTheirLaw) {
   std::filesystem::remove_all(folder);
 }
 
+/// As two_humps(), each turn sent 25 ms after it was due.
+results::RunRecord late_by_25_ms() {
+  std::vector<results::LevelRecord> levels = {two_humps(spec::RoutingMode::kRoundRobin, 1),
+                                              two_humps(spec::RoutingMode::kKv, 2)};
+  for (results::LevelRecord& level : levels) {
+    for (workload::TurnSample& turn : level.turns) turn.intended = turn.sent - from_milliseconds(25);
+  }
+  return run_of(std::move(levels));
+}
+
+TEST(Headline, OpenArrivalsHaveTheirFiguresFromTheScheduleToo) {
+  spec::SweepSpec sweep = sample_sweep();
+  sweep.workload.arrivals.kind = spec::ArrivalKind::kPoisson;
+  const results::RunRecord run = late_by_25_ms();
+  const analysis::RunAnalysis analysis(run, sweep);
+  const analysis::MeasuredLevel& kv = *analysis.find(spec::RoutingMode::kKv, 40);
+  for (const auto& [sending, schedule] : {std::pair{Headline::kTtftP50, Headline::kTtftFromScheduleP50},
+                                          std::pair{Headline::kTtftP95, Headline::kTtftFromScheduleP95},
+                                          std::pair{Headline::kTtftP99, Headline::kTtftFromScheduleP99},
+                                          std::pair{Headline::kLatencyP50, Headline::kLatencyFromScheduleP50},
+                                          std::pair{Headline::kLatencyP95, Headline::kLatencyFromScheduleP95}}) {
+    const Estimate from_sending = analysis::estimate_of(kv, analysis::headline(sending));
+    const Estimate from_schedule = analysis::estimate_of(kv, analysis::headline(schedule));
+    EXPECT_NEAR(*from_schedule.value, *from_sending.value + 25, 1e-3);
+    ASSERT_EQ(from_schedule.interval.has_value(), from_sending.interval.has_value());
+    if (!from_schedule.interval) continue;
+    EXPECT_NEAR(from_schedule.interval->low, from_sending.interval->low + 25, 1e-3);
+    EXPECT_NEAR(from_schedule.interval->high, from_sending.interval->high + 25, 1e-3);
+  }
+  const std::string markdown = render_markdown(run, sweep);
+  EXPECT_THAT(markdown, HasSubstr("### TTFT from sending, and from the schedule: from when the turn was due"));
+  EXPECT_THAT(markdown,
+              HasSubstr("| RR TTFT p50 | KV TTFT p50 | RR TTFT from schedule p50 | KV TTFT from schedule p50 |"));
+  EXPECT_THAT(markdown, HasSubstr("### Latency from the schedule (ms)"));
+  EXPECT_THAT(render_terminal(run, sweep), ContainsRegex("TTFT p50 +TTFT from schedule p50"));
+  EXPECT_THAT(render_html(run, sweep), HasSubstr("Time to first token, from the schedule"));
+  simdjson::dom::parser parser;
+  const std::string json = render_json(run, sweep);
+  const simdjson::dom::element own = parser.parse(json)["levels"].at(0)["kv_aware"]["kvist"];
+  EXPECT_NEAR(double(own["headline"]["ttft_from_schedule_p50_ms"]["value"]),
+              double(own["headline"]["ttft_p50_ms"]["value"]) + 25, 1e-3);
+  EXPECT_EQ(std::uint64_t(own["exact"]["latency_from_schedule_ms"]["count"]), 240U);
+}
+
+TEST(Headline, ClosedLevelsHaveNoSchedule) {
+  const results::RunRecord run = late_by_25_ms();
+  for (const std::string& text :
+       {render_markdown(run, sample_sweep()), render_terminal(run, sample_sweep()), render_html(run, sample_sweep())}) {
+    EXPECT_THAT(text, Not(HasSubstr("schedule")));
+  }
+  simdjson::dom::parser parser;
+  const std::string json = render_json(run, sample_sweep());
+  const simdjson::dom::element own = parser.parse(json)["levels"].at(0)["kv_aware"]["kvist"];
+  EXPECT_TRUE(own["headline"]["ttft_from_schedule_p50_ms"]["value"].is_null());
+  EXPECT_NE(own["exact"]["ttft_from_schedule_ms"].error(), simdjson::SUCCESS);
+}
+
 TEST(EstimateText, AColumnHasTheDigitsThatAreKnown) {
   const auto decimals = [](std::vector<Estimate> column) { return decimals_of(column); };
   EXPECT_EQ(decimals({{9.4912, {{9.31, 9.66}}}, {12.34, {{11, 14}}}}), 2);

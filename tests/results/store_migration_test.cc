@@ -13,9 +13,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-constexpr std::string_view kDropTablesOfSchema5 = "DROP TABLE client_pauses;";
+constexpr std::string_view kDropTablesOfSchema6 = "DROP TABLE run_sources;";
+constexpr std::string_view kDropTablesOfSchema5 = "DROP TABLE run_sources; DROP TABLE client_pauses;";
 constexpr std::string_view kDropTablesOfSchema4 =
-    "DROP TABLE turn_sessions; DROP TABLE client_certificates; DROP TABLE client_shares; DROP TABLE client_pauses;";
+    "DROP TABLE turn_sessions; DROP TABLE client_certificates; DROP TABLE client_shares; DROP TABLE client_pauses; "
+    "DROP TABLE run_sources;";
 
 class StoreMigrationTest : public StoreTest {
  protected:
@@ -122,6 +124,19 @@ TEST_F(StoreMigrationTest, AFileOfSchema4GetsATableOfPauses) {
   }
   tamper(path(), "PRAGMA user_version = 4");
   EXPECT_FALSE(Store::open(path()).has_value()) << "version 4 had no client_pauses";
+}
+
+TEST_F(StoreMigrationTest, AFileOfSchema5GetsATableOfSources) {
+  ASSERT_EQ(Store::open(path()).value()->load_run(1)->levels.size(), 2U);
+  tamper(path(), std::string(kDropTablesOfSchema6) + "PRAGMA user_version = 5");
+  for (int opening = 0; opening < 2; ++opening) {
+    auto store = Store::open(path());
+    ASSERT_TRUE(store.has_value()) << store.error().message;
+    EXPECT_TRUE((*store)->load_run(1)->sources.empty());
+    EXPECT_EQ((*store)->load_run(1)->levels.size(), 2U);
+  }
+  tamper(path(), "PRAGMA user_version = 5");
+  EXPECT_FALSE(Store::open(path()).has_value()) << "version 5 had no run_sources";
 }
 
 TEST_F(StoreMigrationTest, AnAlteredFileOfSchema1IsRefusedAndLeftAsItIs) {

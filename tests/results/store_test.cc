@@ -19,12 +19,14 @@ TEST_F(StoreTest, EveryFieldOfARunRoundTrips) {
   RunRecord run = head_of_run();
   run.levels = {full_level(), LevelRecord{}, full_level()};
   run.levels[2].mode = spec::RoutingMode::kDynamo;
+  run.sources = {{.place = "out/b", .name = "second", .started_utc = "2026-03-02T10:00:00Z", .levels = "kv at 8"},
+                 {.place = "out/a", .name = "first", .started_utc = "2026-03-01T10:00:00Z", .levels = "kv at 4"}};
   run.finished_utc = "2026-03-01T11:00:00Z";
   std::int64_t id = 0;
   {
     auto store = Store::open(path());
     ASSERT_TRUE(store.has_value()) << store.error().message;
-    id = (*store)->begin_run(head_of_run()).value();
+    id = (*store)->begin_run(run).value();
     for (const LevelRecord& level : run.levels) ASSERT_TRUE((*store)->add_level(id, level).has_value());
     ASSERT_TRUE((*store)->finish_run(id, run.finished_utc, 12.5).has_value());
   }
@@ -40,6 +42,7 @@ TEST_F(StoreTest, EveryFieldOfARunRoundTrips) {
   EXPECT_EQ(loaded->spec_yaml, run.spec_yaml);
   EXPECT_EQ(loaded->machine, run.machine);
   EXPECT_EQ(loaded->threads, run.threads);
+  EXPECT_EQ(loaded->sources, run.sources);
   EXPECT_EQ(loaded->wall_s, 12.5);
   ASSERT_EQ(loaded->levels.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) expect_equal(loaded->levels[i], run.levels[i]);
@@ -97,7 +100,7 @@ TEST_F(StoreTest, RefusesForeignFiles) {
 
 TEST_F(StoreTest, RefusesANewerSchema) {
   write_run(path());
-  tamper(path(), "PRAGMA user_version = 6");
+  tamper(path(), "PRAGMA user_version = 7");
   const auto store = Store::open(path());
   ASSERT_FALSE(store.has_value());
   EXPECT_EQ(store.error().code, ErrorCode::kUnsupported);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -312,12 +313,25 @@ TEST(Level, OpenArrivalsComeWhateverIsInFlight) {
   EXPECT_TRUE(first.outcome.remarks.empty());
 }
 
-TEST(Level, RefusedArrivalsAreARemark) {
+TEST(Level, ArrivalsThatFindNoPlaceAreSentLateOrRefusedAndARemarkSaysSo) {
   spec::SweepSpec sweep = small_sweep();
   sweep.workload.arrivals = {.kind = spec::ArrivalKind::kPoisson, .variation = 2, .max_conversations = 2};
-  const LevelRun run = run_level(sweep, {.mode = RoutingMode::kKv, .concurrency = 6'000, .seed = 4});
-  ASSERT_EQ(run.outcome.remarks.size(), 1U);
-  EXPECT_NE(run.outcome.remarks[0].find("arrivals were refused: 2 conversations were alive"), std::string::npos);
+  const LevelPlan plan{.mode = RoutingMode::kKv, .concurrency = 6'000, .seed = 4};
+  const LevelRun waiting = run_level(sweep, plan);
+  ASSERT_EQ(waiting.outcome.remarks.size(), 1U);
+  EXPECT_NE(waiting.outcome.remarks[0].find("arrivals waited for a place and were sent late: 2 conversations"),
+            std::string::npos);
+  std::set<std::uint64_t> begun;
+  for (const auto& turn : waiting.turns) {
+    EXPECT_GE(turn.sent, turn.intended);
+    begun.insert(turn.conversation.value());
+  }
+  EXPECT_EQ(*begun.rbegin() + 1, begun.size()) << "none is left out";
+
+  sweep.workload.arrivals.when_full = spec::WhenFull::kRefuse;
+  const LevelRun refusing = run_level(sweep, plan);
+  ASSERT_EQ(refusing.outcome.remarks.size(), 1U);
+  EXPECT_NE(refusing.outcome.remarks[0].find("arrivals were refused: 2 conversations were alive"), std::string::npos);
 }
 
 TEST(Level, RefusesAWorkloadThatCannotBeDriven) {

@@ -101,7 +101,12 @@ TEST(ComparisonSpecTest, WhatCannotBeIsRefusedWithItsReason) {
   EXPECT_THAT(refused("modes: [kv]\ncomparison: {stop_when: {half_width: 2}}"),
               HasSubstr("order: abba or order: random"));
   EXPECT_THAT(refused("modes: [kv]\ncomparison: {order: abba, stop_when: {metric: speed, half_width: 2}}"),
-              AllOf(HasSubstr("ttft_p50_ms"), HasSubstr("speed")));
+              AllOf(HasSubstr("ttft_p50_ms"), HasSubstr("itl_p99_ms"), HasSubstr("speed")));
+  EXPECT_THAT(refused("modes: [kv]\ncomparison: {order: abba, stop_when: {metric: good_pct, half_width: 2}}"),
+              HasSubstr("good_pct needs the limits of a good turn: method.goodput"));
+  EXPECT_THAT(
+      refused("modes: [kv]\ncomparison: {order: abba, stop_when: {metric: ttft_from_schedule_p95_ms, half_width: 2}}"),
+      HasSubstr("needs turns that are due by a schedule"));
   EXPECT_THAT(refused("modes: [kv]\ncomparison: {order: abba, stop_when: {metric: ttft_p50_ms}}"),
               HasSubstr("half_width"));
   EXPECT_THAT(refused("modes: [kv]\ncomparison: {caches: nonce}\nworkload: {trace: {file: t.jsonl}}"),

@@ -112,7 +112,7 @@ class RoundTripTest : public testing::Test {
                                       ArrivalKind::kBursts};
     workload.arrivals.kind = kKinds[number(0, 3)];
     if (workload.arrivals.kind == ArrivalKind::kBursts) workload.arrivals.burst_size = number(1, 50);
-    if (number(0, 1) == 1) workload.arrivals.when_full = WhenFull::kWait;
+    if (number(0, 1) == 1) workload.arrivals.when_full = WhenFull::kRefuse;
     for (std::uint32_t i = 0; i < number(0, 2); ++i) {
       workload.arrivals.profile.push_back({.at = std::chrono::seconds(10 * i), .share = 0.5 * (i + 1)});
     }

@@ -100,7 +100,8 @@ TEST(OpenArrivals, FollowFromTheSeedAlone) {
 }
 
 TEST(OpenArrivals, DoNotDependOnWhatIsInFlightOrWhenTheyAreLookedAt) {
-  const spec::ArrivalSpec poisson = arrivals(spec::ArrivalKind::kPoisson, 2, 3);
+  spec::ArrivalSpec poisson = arrivals(spec::ArrivalKind::kPoisson, 2, 3);
+  poisson.when_full = spec::WhenFull::kRefuse;
   const auto all = first_arrivals({arrivals(spec::ArrivalKind::kPoisson), 10, 9, kStart}, 100);
   OpenArrivals open(poisson, 10, 9, kStart);
   std::set<double> started;
@@ -214,7 +215,9 @@ TEST(OpenArrivals, WhatWaitsForAPlaceKeepsItsInstantWhenTheRateChanges) {
 }
 
 TEST(OpenArrivals, ALowerLimitTakesEffectAsConversationsEnd) {
-  OpenArrivals open(arrivals(spec::ArrivalKind::kConstant, 2, 3), 10, 1, kStart);
+  spec::ArrivalSpec three = arrivals(spec::ArrivalKind::kConstant, 2, 3);
+  three.when_full = spec::WhenFull::kRefuse;
+  OpenArrivals open(three, 10, 1, kStart);
   const auto take = [&](TimePoint now) {
     std::size_t n = 0;
     while (open.try_start(now)) ++n;

@@ -54,6 +54,7 @@ export type Grade = "good" | "warn" | "bad" | "none";
 export function grade(slos: readonly Slo[], figure: string, value: number | null | undefined): Grade {
   const slo = slos.find((entry) => entry.figure === figure);
   if (!slo || value === null || value === undefined) return "none";
+  if (slo.is_least) return value < slo.limit ? "bad" : value <= slo.warn ? "warn" : "good";
   return value > slo.limit ? "bad" : value >= slo.warn ? "warn" : "good";
 }
 

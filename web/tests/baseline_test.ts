@@ -23,7 +23,11 @@ test("outside of the levels nothing is known", () => {
 });
 
 test("SLOs grade: amber from the warning on, red above the limit", () => {
-  const slos = [{ figure: "ttft_p95_ms", limit: 600, warn: 480 }];
+  const slos = [{ figure: "ttft_p95_ms", limit: 600, warn: 480, is_least: false }, { figure: "output_tokens_per_s", limit: 2000, warn: 2500, is_least: true }];
+  assert.equal(grade(slos, "output_tokens_per_s", 2501), "good");
+  assert.equal(grade(slos, "output_tokens_per_s", 2500), "warn");
+  assert.equal(grade(slos, "output_tokens_per_s", 2000), "warn");
+  assert.equal(grade(slos, "output_tokens_per_s", 1999), "bad");
   assert.equal(grade(slos, "ttft_p95_ms", 479), "good");
   assert.equal(grade(slos, "ttft_p95_ms", 480), "warn");
   assert.equal(grade(slos, "ttft_p95_ms", 600), "warn");

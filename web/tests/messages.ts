@@ -17,7 +17,7 @@ export function hello(changes: Record<string, unknown> = {}) {
       start: true, stop: true, concurrency: { min: 1, max: 4096, live: true }, rate_per_s: { min: 0, max: 1000, live: true },
       modes: ["round_robin", "random", "least_loaded", "power_of_two", "kv", "dynamo"], token_required: false,
     },
-    slo: [{ figure: "ttft_p95_ms", limit: 250, warn: 200 }, { figure: "error_pct", limit: 5, warn: 1 }, { figure: "itl_p95_ms", limit: 40, warn: 32 }],
+    slo: [{ figure: "ttft_p95_ms", limit: 250, warn: 200, is_least: false }, { figure: "error_pct", limit: 5, warn: 1, is_least: false }, { figure: "itl_p95_ms", limit: 40, warn: 32, is_least: false }],
     history: [{ step_s: 1, length_s: 1800 }, { step_s: 10, length_s: 14_400 }, { step_s: 60, length_s: 86_400 }],
     ...changes,
   };

@@ -130,11 +130,9 @@ void expect(const spec::ArrivalSpec& spec, ArrivalTest& test) {
   }
 }
 
-/// The arrivals that were refused behind the last that was accepted, whose ids are in no turn. The schedule follows
-/// from the seed, and while all places are taken each arrival is refused.
-std::uint64_t refused_behind_the_last(const results::LevelRecord& level, const spec::ArrivalSpec& spec,
-                                      double ordered_per_s, const workload::TurnSample& last) {
-  if (spec.when_full != spec::WhenFull::kRefuse) return 0;
+/// The instant from which on a place was free behind `at`; nothing if one was free then.
+std::optional<TimePoint> place_free_behind(const results::LevelRecord& level, const spec::ArrivalSpec& spec,
+                                           TimePoint at) {
   std::map<std::uint64_t, TimePoint> ends;  // of conversations that had begun, by when their last turn ended
   for (const workload::TurnSample& turn : level.turns) {
     TimePoint& end = ends[turn.conversation.value()];
@@ -143,11 +141,17 @@ std::uint64_t refused_behind_the_last(const results::LevelRecord& level, const s
   std::size_t alive = 0;
   TimePoint place_free = TimePoint::max();
   for (const auto& [id, end] : ends) {
-    if (end <= last.intended) continue;
+    if (end <= at) continue;
     ++alive;
     place_free = std::min(place_free, end);
   }
-  if (alive < spec.max_conversations) return 0;
+  if (alive < spec.max_conversations) return std::nullopt;
+  return place_free;
+}
+
+/// The arrivals of the schedule, which follows from the seed, that were due behind `last` and before `until`.
+std::uint64_t due_behind(const results::LevelRecord& level, const spec::ArrivalSpec& spec, double ordered_per_s,
+                         const workload::TurnSample& last, TimePoint until) {
   spec::ArrivalSpec unlimited = spec;
   unlimited.max_conversations = std::numeric_limits<std::uint32_t>::max();
   workload::OpenArrivals schedule(unlimited, ordered_per_s, level.seed, level.started);
@@ -157,13 +161,28 @@ std::uint64_t refused_behind_the_last(const results::LevelRecord& level, const s
   // The load's own start may be a little behind the level's.
   const Duration shift = last.intended - *due;
   if (shift < Duration(0) || shift > kOverdue) return 0;
-  const TimePoint until = std::min(place_free, level.measure_to) - shift;
-  std::uint64_t refused = 0;
-  while (schedule.next_start() && *schedule.next_start() < until) {
-    (void)schedule.try_start(until);
-    ++refused;
+  std::uint64_t behind = 0;
+  while (schedule.next_start() && *schedule.next_start() < until - shift) {
+    (void)schedule.try_start(until - shift);
+    ++behind;
   }
-  return refused;
+  return behind;
+}
+
+/// The arrivals that were refused behind the last that was accepted, whose ids are in no turn: while all places are
+/// taken each arrival is refused.
+std::uint64_t refused_behind_the_last(const results::LevelRecord& level, const spec::ArrivalSpec& spec,
+                                      double ordered_per_s, const workload::TurnSample& last) {
+  if (spec.when_full != spec::WhenFull::kRefuse) return 0;
+  const std::optional<TimePoint> free = place_free_behind(level, spec, last.intended);
+  return free ? due_behind(level, spec, ordered_per_s, last, std::min(*free, level.measure_to)) : 0;
+}
+
+/// The arrivals that waited for a place when the window ended, and so were never sent.
+std::uint64_t waiting_at_the_end(const results::LevelRecord& level, const spec::ArrivalSpec& spec, double ordered_per_s,
+                                 const workload::TurnSample& last) {
+  if (spec.when_full != spec::WhenFull::kWait || !place_free_behind(level, spec, level.measure_to)) return 0;
+  return due_behind(level, spec, ordered_per_s, last, level.measure_to);
 }
 
 }  // namespace
@@ -203,9 +222,9 @@ bool ArrivalTest::as_ordered() const {
 }
 
 ArrivalTest test_arrivals(const results::LevelRecord& level, const spec::ArrivalSpec& spec, double ordered_per_s,
-                          const workload::HeldBack& held_back) {
+                          const std::optional<workload::HeldBack>& held_back) {
   ArrivalTest test;
-  test.held_back = held_back;
+  test.held_back = held_back.value_or(workload::HeldBack{});
   test.kind = spec.kind;
   expect(spec, test);
   const double length_s = to_seconds(level.measure_to - level.started);
@@ -232,8 +251,9 @@ ArrivalTest test_arrivals(const results::LevelRecord& level, const spec::Arrival
     const std::uint64_t ids = last->conversation.value() + 1;
     test.refused = ids > test.arrivals ? ids - test.arrivals : 0;
     test.refused += refused_behind_the_last(level, spec, ordered_per_s, *last);
+    if (!held_back) test.held_back.not_sent = waiting_at_the_end(level, spec, ordered_per_s, *last);
   }
-  const std::uint64_t due = test.arrivals + test.refused + held_back.not_sent;
+  const std::uint64_t due = test.arrivals + test.refused + test.held_back.not_sent;
   test.scheduled_per_s = static_cast<double>(due) / length_s;
   test.sent_per_s = static_cast<double>(test.sent) / length_s;
   const bool bursts = spec.kind == ArrivalKind::kBursts;

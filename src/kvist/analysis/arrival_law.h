@@ -52,9 +52,9 @@ struct ArrivalTest {
 inline constexpr double kAcceptedDistance = 0.05;
 
 /// `ordered_per_s` is the rate that was ordered, without the profile. Arrivals that were refused are known from the
-/// gaps in the conversations' ids and, behind the last of these, from the schedule; those that waited for a place have
-/// to be given.
+/// gaps in the conversations' ids and, behind the last of these, from the schedule. Those that waited for a place are
+/// given; of a stored level, which does not have them, only those that were never sent are known, from the schedule.
 [[nodiscard]] ArrivalTest test_arrivals(const results::LevelRecord& level, const spec::ArrivalSpec& spec,
-                                        double ordered_per_s, const workload::HeldBack& held_back = {});
+                                        double ordered_per_s, const std::optional<workload::HeldBack>& held_back = {});
 
 }  // namespace kvist::analysis

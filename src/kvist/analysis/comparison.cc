@@ -48,15 +48,15 @@ FigureComparison compare_figure(const ComparedFigure& figure, const std::vector<
     const std::optional<double> before = figure.figure().figure(*theirs);
     const std::optional<double> after = figure.figure().figure(*ours);
     if (!before || !after || !std::isfinite(*before) || !std::isfinite(*after)) continue;
-    if (!figure.is_percentage && (*before <= 0 || *after <= 0)) continue;
+    if (!figure.is_percentage() && (*before <= 0 || *after <= 0)) continue;
     baseline.push_back(*before);
     candidate.push_back(*after);
   }
   if (baseline.empty()) return {};
   FigureComparison result{.baseline = mean_of(baseline), .candidate = mean_of(candidate)};
-  result.change = figure.is_percentage ? paired_difference(baseline, candidate) : paired_ratio(baseline, candidate);
-  result.verdict = verdict_of(result.change, figure.no_change(), figure.less_is_better);
-  result.detectable = minimum_detectable(result.change, !figure.is_percentage);
+  result.change = figure.is_percentage() ? paired_difference(baseline, candidate) : paired_ratio(baseline, candidate);
+  result.verdict = verdict_of(result.change, figure.no_change(), !figure.figure().larger_is_better);
+  result.detectable = minimum_detectable(result.change, !figure.is_percentage());
   return result;
 }
 

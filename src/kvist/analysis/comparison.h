@@ -21,20 +21,19 @@ namespace kvist::analysis {
 struct ComparedFigure {
   std::string_view key;  ///< in JSON
   Headline which = Headline::kTtftP50;
-  bool less_is_better = true;
-  bool is_percentage = false;  ///< compared by differences in points; all others by ratios
 
   [[nodiscard]] const HeadlineFigure& figure() const { return headline(which); }
-  [[nodiscard]] double no_change() const { return is_percentage ? 0 : 1; }
+  /// Compared by differences in points; all others by ratios.
+  [[nodiscard]] bool is_percentage() const { return figure().is_percentage(); }
+  [[nodiscard]] double no_change() const { return is_percentage() ? 0 : 1; }
 };
 
-inline constexpr std::array<ComparedFigure, 6> kComparedFigures = {
-    {{"ttft_p50_ms", Headline::kTtftP50},
-     {"ttft_p95_ms", Headline::kTtftP95},
-     {"tpot_p50_ms", Headline::kTpotP50},
-     {"latency_p95_ms", Headline::kLatencyP95},
-     {"tops", Headline::kThroughput, false},
-     {"kv_hit_rate_pct", Headline::kHitRatePct, false, true}}};
+inline constexpr std::array<ComparedFigure, 6> kComparedFigures = {{{"ttft_p50_ms", Headline::kTtftP50},
+                                                                    {"ttft_p95_ms", Headline::kTtftP95},
+                                                                    {"tpot_p50_ms", Headline::kTpotP50},
+                                                                    {"latency_p95_ms", Headline::kLatencyP95},
+                                                                    {"tops", Headline::kThroughput},
+                                                                    {"kv_hit_rate_pct", Headline::kHitRatePct}}};
 
 /// One figure of one level in one mode. Means are over the pairs.
 struct FigureComparison {

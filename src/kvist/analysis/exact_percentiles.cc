@@ -7,6 +7,7 @@
 
 #include "kvist/analysis/level_analysis.h"
 #include "kvist/base/cluster_bootstrap.h"
+#include "kvist/spec/sweep.h"
 
 namespace kvist::analysis {
 namespace {
@@ -17,6 +18,7 @@ using workload::TurnSample;
 struct LevelSamples {
   std::vector<std::uint64_t> conversations;  // their names; of a trace those of its sessions
   std::vector<ClusteredSample> ttft, tpot, itl, latency;
+  std::vector<ClusteredSample> ttft_from_schedule, latency_from_schedule;
 };
 
 /// If there are more gaps than this, every second or third or so is resampled, which bounds memory and time. The
@@ -34,7 +36,7 @@ void add(std::vector<ClusteredSample>& samples, double value, std::uint32_t clus
   if (std::isfinite(value)) samples.push_back({static_cast<float>(value), cluster});
 }
 
-LevelSamples samples_of(const results::LevelRecord& level) {
+LevelSamples samples_of(const results::LevelRecord& level, Schedule schedule) {
   LevelSamples samples;
   const std::size_t stride = gap_stride(level);
   std::size_t gaps = 0;
@@ -46,6 +48,10 @@ LevelSamples samples_of(const results::LevelRecord& level) {
     if (is_new) samples.conversations.push_back(name);
     const std::uint32_t cluster = entry->second;
     add(samples.latency, turn.latency_ms(), cluster);
+    if (schedule == Schedule::kOpen) {
+      add(samples.latency_from_schedule, turn.latency_from_schedule_ms(), cluster);
+      if (has_first_token(turn)) add(samples.ttft_from_schedule, turn.ttft_from_schedule_ms(), cluster);
+    }
     if (!has_first_token(turn)) continue;
     add(samples.ttft, turn.ttft_ms(), cluster);
     if (const std::optional<double> tpot = turn.tpot_ms()) add(samples.tpot, *tpot, cluster);
@@ -53,7 +59,8 @@ LevelSamples samples_of(const results::LevelRecord& level) {
       if (gaps++ % stride == 0) add(samples.itl, static_cast<double>(gap), cluster);
     }
   }
-  for (auto* const list : {&samples.ttft, &samples.tpot, &samples.itl, &samples.latency}) {
+  for (auto* const list : {&samples.ttft, &samples.tpot, &samples.itl, &samples.latency, &samples.ttft_from_schedule,
+                           &samples.latency_from_schedule}) {
     std::ranges::sort(*list, {}, &ClusteredSample::value);
   }
   return samples;
@@ -61,14 +68,20 @@ LevelSamples samples_of(const results::LevelRecord& level) {
 
 }  // namespace
 
-PercentileReplicates bootstrap_percentiles(const results::LevelRecord& level) {
-  LevelSamples samples = samples_of(level);
+Schedule schedule_of(const spec::WorkloadSpec& workload) {
+  return spec::has_schedule(workload) ? Schedule::kOpen : Schedule::kNone;
+}
+
+PercentileReplicates bootstrap_percentiles(const results::LevelRecord& level, Schedule schedule) {
+  LevelSamples samples = samples_of(level, schedule);
   ClusterBootstrap bootstrap(level.seed, std::move(samples.conversations));
   // In the order of ExactPercentile.
   for (const double q : {0.50, 0.95, 0.99}) bootstrap.add_quantile(samples.ttft, q);
   for (const double q : {0.50, 0.95}) bootstrap.add_quantile(samples.tpot, q);
   for (const double q : {0.50, 0.95, 0.99}) bootstrap.add_quantile(samples.itl, q);
   for (const double q : {0.50, 0.95}) bootstrap.add_quantile(samples.latency, q);
+  for (const double q : {0.50, 0.95, 0.99}) bootstrap.add_quantile(samples.ttft_from_schedule, q);
+  for (const double q : {0.50, 0.95}) bootstrap.add_quantile(samples.latency_from_schedule, q);
   std::vector<std::vector<float>> values = bootstrap.run();
   PercentileReplicates replicates;
   std::ranges::move(values, replicates.begin());

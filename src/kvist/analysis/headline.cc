@@ -1,19 +1,14 @@
 #include "kvist/analysis/headline.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "kvist/analysis/comparison.h"
-#include "kvist/analysis/paired.h"
-#include "kvist/base/student_t.h"
+#include "kvist/analysis/repetition_values.h"
 #include "kvist/render/figures.h"
 
 namespace kvist::analysis {
 namespace {
-
-/// With fewer repetitions, Student's t has so few degrees of freedom that its interval says nothing.
-constexpr std::size_t kLeastRepetitionsForT = 3;
 
 template <Distribution ExactFigures::* kMetric, double Distribution::* kFigure>
 std::optional<double> exact(const LevelAnalysis& a) {
@@ -24,39 +19,38 @@ constexpr auto kP50 = &Distribution::p50;
 constexpr auto kP95 = &Distribution::p95;
 constexpr auto kP99 = &Distribution::p99;
 
+constexpr HeadlineFigure percentile(Headline which, std::string_view title, LevelFigure figure, ExactPercentile of,
+                                    std::optional<Metric> published = {}) {
+  return {.key = spec::key_of(which),
+          .title = title,
+          .unit = "ms",
+          .figure = figure,
+          .percentile = of,
+          .published = published};
+}
+
+/// Of whole answers, so that seconds are easier to read.
+constexpr HeadlineFigure in_seconds(HeadlineFigure figure) {
+  figure.unit = "s";
+  figure.factor = 1e-3;
+  return figure;
+}
+
+constexpr HeadlineFigure more_is_better(Headline which, std::string_view title, std::string_view unit,
+                                        LevelFigure figure, std::optional<Metric> published = {}) {
+  return {.key = spec::key_of(which),
+          .title = title,
+          .unit = unit,
+          .figure = figure,
+          .published = published,
+          .larger_is_better = true};
+}
+
 /// If turns of earlier levels end in this one (spec::BetweenLevels::kContinue), the level's own turns do not tell a
 /// rate; the snapshots do.
 std::optional<double> rate(const LevelAnalysis& a, std::optional<double> ExactFigures::* exact_rate,
                            SnapshotMean PublishedFigures::* by_snapshots) {
   return a.exact.lacks_earlier_turns ? (a.published.*by_snapshots).mean : a.exact.*exact_rate;
-}
-
-std::vector<const Measurement*> counted(const MeasuredLevel& level) {
-  std::vector<const Measurement*> all;
-  for (const Measurement& repetition : level.repetitions) {
-    if (level.counts(repetition)) all.push_back(&repetition);
-  }
-  return all;
-}
-
-Interval t_interval(const std::vector<double>& values) {
-  const Distribution d = describe(values);
-  const double half = student_t_quantile(0.5 + kPairedConfidence / 2, d.count - 1) * d.standard_deviation /
-                      std::sqrt(static_cast<double>(d.count));
-  return {.low = d.mean - half, .high = d.mean + half};
-}
-
-/// Replicate by replicate the mean over repetitions; empty if one has none.
-std::vector<float> mean_replicates(const std::vector<const Measurement*>& repetitions, ExactPercentile percentile) {
-  std::vector<float> means;
-  for (const Measurement* repetition : repetitions) {
-    const std::vector<float>& own = repetition->analysis.replicates[static_cast<std::size_t>(percentile)];
-    if (own.empty()) return {};
-    if (means.empty()) means.assign(own.size(), 0);
-    means.resize(std::min(means.size(), own.size()));
-    for (std::size_t i = 0; i < means.size(); ++i) means[i] += own[i] / static_cast<float>(repetitions.size());
-  }
-  return means;
 }
 
 struct Pairs {
@@ -66,8 +60,8 @@ struct Pairs {
 
 Pairs pairs_of(const MeasuredLevel& baseline, const MeasuredLevel& candidate) {
   Pairs pairs;
-  const std::vector<const Measurement*> ours = counted(candidate);
-  for (const Measurement* theirs : counted(baseline)) {
+  const std::vector<const Measurement*> ours = counted_repetitions(candidate);
+  for (const Measurement* theirs : counted_repetitions(baseline)) {
     const auto same = std::ranges::find_if(ours, [&](const Measurement* other) {
       return other->record.repetition == theirs->record.repetition && other->record.seed == theirs->record.seed;
     });
@@ -103,58 +97,55 @@ std::optional<Interval> gain_interval(const Pairs& pairs, const HeadlineFigure& 
 
 const std::array<HeadlineFigure, kHeadlines>& headline_figures() {
   using E = ExactFigures;
+  using P = ExactPercentile;
   static constexpr std::array<HeadlineFigure, kHeadlines> kFigures = {{
-      {"ttft_p50_ms", "TTFT p50", "ms", 1, exact<&E::ttft_ms, kP50>, ExactPercentile::kTtftP50, Metric::kTtftP50},
-      {"ttft_p95_ms", "TTFT p95", "ms", 1, exact<&E::ttft_ms, kP95>, ExactPercentile::kTtftP95, Metric::kTtftP95},
-      {"ttft_p99_ms", "TTFT p99", "ms", 1, exact<&E::ttft_ms, kP99>, ExactPercentile::kTtftP99, {}},
-      {"tpot_p50_ms", "TPOT p50", "ms", 1, exact<&E::tpot_ms, kP50>, ExactPercentile::kTpotP50, Metric::kTpotP50},
-      {"tpot_p95_ms", "TPOT p95", "ms", 1, exact<&E::tpot_ms, kP95>, ExactPercentile::kTpotP95, Metric::kTpotP95},
-      {"itl_p50_ms", "ITL p50", "ms", 1, exact<&E::itl_ms, kP50>, ExactPercentile::kItlP50, {}},
-      {"itl_p95_ms", "ITL p95", "ms", 1, exact<&E::itl_ms, kP95>, ExactPercentile::kItlP95, {}},
-      {"itl_p99_ms", "ITL p99", "ms", 1, exact<&E::itl_ms, kP99>, ExactPercentile::kItlP99, {}},
-      {"latency_p50_ms", "Latency p50", "s", 1e-3, exact<&E::latency_ms, kP50>, ExactPercentile::kLatencyP50,
-       Metric::kLatencyP50},
-      {"latency_p95_ms", "Latency p95", "s", 1e-3, exact<&E::latency_ms, kP95>, ExactPercentile::kLatencyP95,
-       Metric::kLatencyP95},
-      {"output_tokens_per_s",
-       "Output tokens/s",
-       "tokens/s",
-       1,
-       [](const LevelAnalysis& a) { return rate(a, &E::output_tokens_per_s, &PublishedFigures::output_tokens_per_s); },
-       {},
-       Metric::kThroughput},
-      {"turns_per_s",
-       "Turns/s",
-       "turns/s",
-       1,
-       [](const LevelAnalysis& a) { return rate(a, &E::turns_per_s, &PublishedFigures::turns_per_s); },
-       {},
-       Metric::kTurnRate},
-      {"conversation_starts_per_s",
-       "Conversation starts/s",
-       "conversations/s",
-       1,
-       [](const LevelAnalysis& a) {
-         return rate(a, &E::conversation_starts_per_s, &PublishedFigures::conversation_starts_per_s);
-       },
-       {},
-       {}},
-      {"error_pct", "Errors", "%", 1, [](const LevelAnalysis& a) { return a.error_pct; }, {}, Metric::kErrorPct},
-      {"kv_hit_rate_pct",
-       "Cache hit rate",
-       "%",
-       1,
-       [](const LevelAnalysis& a) { return a.hit_rate.client_pct; },
-       {},
-       Metric::kHitRatePct},
-      {"goodput_per_s",
-       "Good turns/s",
-       "turns/s",
-       1,
-       [](const LevelAnalysis& a) { return a.exact.goodput_per_s; },
-       {},
-       {}},
-      {"good_pct", "Good", "%", 1, [](const LevelAnalysis& a) { return a.exact.good_pct; }, {}, {}},
+      percentile(Headline::kTtftP50, "TTFT p50", exact<&E::ttft_ms, kP50>, P::kTtftP50, Metric::kTtftP50),
+      percentile(Headline::kTtftP95, "TTFT p95", exact<&E::ttft_ms, kP95>, P::kTtftP95, Metric::kTtftP95),
+      percentile(Headline::kTtftP99, "TTFT p99", exact<&E::ttft_ms, kP99>, P::kTtftP99),
+      percentile(Headline::kTpotP50, "TPOT p50", exact<&E::tpot_ms, kP50>, P::kTpotP50, Metric::kTpotP50),
+      percentile(Headline::kTpotP95, "TPOT p95", exact<&E::tpot_ms, kP95>, P::kTpotP95, Metric::kTpotP95),
+      percentile(Headline::kItlP50, "ITL p50", exact<&E::itl_ms, kP50>, P::kItlP50),
+      percentile(Headline::kItlP95, "ITL p95", exact<&E::itl_ms, kP95>, P::kItlP95),
+      percentile(Headline::kItlP99, "ITL p99", exact<&E::itl_ms, kP99>, P::kItlP99),
+      in_seconds(percentile(Headline::kLatencyP50, "Latency p50", exact<&E::latency_ms, kP50>, P::kLatencyP50,
+                            Metric::kLatencyP50)),
+      in_seconds(percentile(Headline::kLatencyP95, "Latency p95", exact<&E::latency_ms, kP95>, P::kLatencyP95,
+                            Metric::kLatencyP95)),
+      more_is_better(
+          Headline::kThroughput, "Output tokens/s", "tokens/s",
+          [](const LevelAnalysis& a) {
+            return rate(a, &E::output_tokens_per_s, &PublishedFigures::output_tokens_per_s);
+          },
+          Metric::kThroughput),
+      more_is_better(
+          Headline::kTurnRate, "Turns/s", "turns/s",
+          [](const LevelAnalysis& a) { return rate(a, &E::turns_per_s, &PublishedFigures::turns_per_s); },
+          Metric::kTurnRate),
+      more_is_better(Headline::kConversationRate, "Conversation starts/s", "conversations/s",
+                     [](const LevelAnalysis& a) {
+                       return rate(a, &E::conversation_starts_per_s, &PublishedFigures::conversation_starts_per_s);
+                     }),
+      {.key = spec::key_of(Headline::kErrorPct),
+       .title = "Errors",
+       .unit = "%",
+       .figure = [](const LevelAnalysis& a) { return a.error_pct; },
+       .published = Metric::kErrorPct},
+      more_is_better(
+          Headline::kHitRatePct, "Cache hit rate", "%", [](const LevelAnalysis& a) { return a.hit_rate.client_pct; },
+          Metric::kHitRatePct),
+      more_is_better(Headline::kGoodput, "Good turns/s", "turns/s",
+                     [](const LevelAnalysis& a) { return a.exact.goodput_per_s; }),
+      more_is_better(Headline::kGoodPct, "Good", "%", [](const LevelAnalysis& a) { return a.exact.good_pct; }),
+      percentile(Headline::kTtftFromScheduleP50, "TTFT from schedule p50", exact<&E::ttft_from_schedule_ms, kP50>,
+                 P::kTtftFromScheduleP50),
+      percentile(Headline::kTtftFromScheduleP95, "TTFT from schedule p95", exact<&E::ttft_from_schedule_ms, kP95>,
+                 P::kTtftFromScheduleP95),
+      percentile(Headline::kTtftFromScheduleP99, "TTFT from schedule p99", exact<&E::ttft_from_schedule_ms, kP99>,
+                 P::kTtftFromScheduleP99),
+      in_seconds(percentile(Headline::kLatencyFromScheduleP50, "Latency from schedule p50",
+                            exact<&E::latency_from_schedule_ms, kP50>, P::kLatencyFromScheduleP50)),
+      in_seconds(percentile(Headline::kLatencyFromScheduleP95, "Latency from schedule p95",
+                            exact<&E::latency_from_schedule_ms, kP95>, P::kLatencyFromScheduleP95)),
   }};
   return kFigures;
 }
@@ -167,7 +158,7 @@ Estimate estimate_of(const MeasuredLevel& level, const HeadlineFigure& figure) {
   const std::optional<Spread> spread = level.spread(figure.figure);
   if (!spread) return {};
   Estimate estimate{.value = spread->mean, .interval = {}};
-  const std::vector<const Measurement*> repetitions = counted(level);
+  const std::vector<const Measurement*> repetitions = counted_repetitions(level);
   if (spread->count >= kLeastRepetitionsForT) {
     std::vector<double> values;
     for (const Measurement* repetition : repetitions) {

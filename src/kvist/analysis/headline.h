@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -11,6 +10,7 @@
 #include "kvist/analysis/named_figures.h"
 #include "kvist/analysis/repetitions.h"
 #include "kvist/base/cluster_bootstrap.h"
+#include "kvist/spec/figure_keys.h"
 
 namespace kvist::analysis {
 
@@ -23,35 +23,20 @@ struct Estimate {
 /// One figure. Percentiles are over all successful turns sent within the measuring window, rates over what happened
 /// within it, hit and error rates counted.
 struct HeadlineFigure {
-  std::string_view key;    ///< "ttft_p50_ms"
+  std::string_view key;    ///< "ttft_p50_ms": one of spec::kFigureKeys
   std::string_view title;  ///< "TTFT p50"
   std::string_view unit;   ///< as printed: "ms", "s", "%", "tokens/s", "turns/s"
   double factor = 1;       ///< from the computed figure to the printed one
   LevelFigure figure = nullptr;
   std::optional<ExactPercentile> percentile = {};  ///< nothing: a single measurement has no interval
   std::optional<Metric> published = {};            ///< the same figure by the published method
+  bool larger_is_better = false;                   ///< rates and shares of what one wants
+
+  [[nodiscard]] bool is_percentage() const { return unit == "%"; }
 };
 
-enum class Headline : std::uint8_t {
-  kTtftP50,
-  kTtftP95,
-  kTtftP99,
-  kTpotP50,
-  kTpotP95,
-  kItlP50,
-  kItlP95,
-  kItlP99,
-  kLatencyP50,
-  kLatencyP95,
-  kThroughput,  ///< output tokens per second
-  kTurnRate,
-  kConversationRate,
-  kErrorPct,
-  kHitRatePct,
-  kGoodput,
-  kGoodPct,
-};
-inline constexpr std::size_t kHeadlines = 17;
+using spec::Headline;
+inline constexpr std::size_t kHeadlines = spec::kFigures;
 
 /// All, in the order of the enumeration.
 [[nodiscard]] const std::array<HeadlineFigure, kHeadlines>& headline_figures();

@@ -153,6 +153,18 @@ void add_exact_figures(const results::LevelRecord& level, LevelAnalysis& analysi
   add_rates(level, analysis.exact);
 }
 
+void add_figures_from_schedule(const results::LevelRecord& level, ExactFigures& exact) {
+  std::vector<double> ttft;
+  std::vector<double> latency;
+  for (const TurnSample& turn : level.turns) {
+    if (!counts_for_percentiles(level, turn)) continue;
+    add_finite(latency, turn.latency_from_schedule_ms());
+    if (has_first_token(turn)) add_finite(ttft, turn.ttft_from_schedule_ms());
+  }
+  exact.ttft_from_schedule_ms = describe(std::move(ttft));
+  exact.latency_from_schedule_ms = describe(std::move(latency));
+}
+
 void count(TurnCounts& counts, TurnOutcome outcome) {
   switch (outcome) {
     case TurnOutcome::kSucceeded:
@@ -250,12 +262,13 @@ bool counts_for_percentiles(const results::LevelRecord& level, const TurnSample&
   return turn.outcome == TurnOutcome::kSucceeded && in_window(level, turn.sent);
 }
 
-LevelAnalysis analyse(const results::LevelRecord& level, const spec::MethodSpec& method) {
+LevelAnalysis analyse(const results::LevelRecord& level, const spec::MethodSpec& method, Schedule schedule) {
   LevelAnalysis analysis;
   analysis.mode = level.mode;
   analysis.concurrency = level.concurrency;
   analysis.published = published_figures(level.snapshots);
   add_exact_figures(level, analysis);
+  if (schedule == Schedule::kOpen) add_figures_from_schedule(level, analysis.exact);
   add_goodput(level, method.goodput, analysis.exact);
   analysis.exact.lacks_earlier_turns = method.between_levels == spec::BetweenLevels::kContinue;
   add_errors(level, method, analysis);

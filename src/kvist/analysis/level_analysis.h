@@ -45,6 +45,8 @@ struct ExactFigures {
   Distribution itl_ms;               ///< all token gaps pooled; without samples if gaps were not kept
   Distribution itl_request_mean_ms;  ///< one value per turn: the mean of its gaps
   Distribution latency_ms;
+  Distribution ttft_from_schedule_ms;  ///< since the turn was due; without samples where turns have no schedule
+  Distribution latency_from_schedule_ms;
   double window_s = 0;
   /// The rates lack the turns that the level before sent and that ended in this one (spec::BetweenLevels::kContinue).
   bool lacks_earlier_turns = false;
@@ -126,6 +128,7 @@ struct LevelAnalysis {
 }
 
 /// Takes time linear in the level's samples, and keeps none of them except the sorted TTFTs.
-[[nodiscard]] LevelAnalysis analyse(const results::LevelRecord& level, const spec::MethodSpec& method);
+[[nodiscard]] LevelAnalysis analyse(const results::LevelRecord& level, const spec::MethodSpec& method,
+                                    Schedule schedule = Schedule::kNone);
 
 }  // namespace kvist::analysis

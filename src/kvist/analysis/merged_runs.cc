@@ -65,6 +65,33 @@ void add_arms(spec::SweepSpec& merged, const spec::SweepSpec& part) {
   for (const spec::ArmSpec& arm : arms) merged.modes.push_back(*arm.mode);
 }
 
+/// "round_robin at 50, 60, 70, 3 times each; kv at 50, 1 to 2 times".
+std::string levels_in_words(const std::vector<results::LevelHead>& heads) {
+  std::vector<spec::Arm> arms;
+  for (const results::LevelHead& head : heads) {
+    if (std::ranges::find(arms, head.mode) == arms.end()) arms.push_back(head.mode);
+  }
+  std::string text;
+  for (const spec::Arm& arm : arms) {
+    std::map<std::uint32_t, std::size_t> times;
+    for (const results::LevelHead& head : heads) {
+      if (head.mode == arm) ++times[head.concurrency];
+    }
+    std::string levels;
+    std::size_t least = times.begin()->second;
+    std::size_t most = 0;
+    for (const auto& [concurrency, count] : times) {
+      levels += fmt::format("{}{}", levels.empty() ? "" : ", ", concurrency);
+      least = std::min(least, count);
+      most = std::max(most, count);
+    }
+    text += fmt::format("{}{} at {}", text.empty() ? "" : "; ", arm.name(), levels);
+    if (most > 1)
+      text += least == most ? fmt::format(", {} times each", most) : fmt::format(", {} to {} times", least, most);
+  }
+  return text.empty() ? "nothing" : text;
+}
+
 }  // namespace
 
 Result<MergedRun> merge_runs(std::span<const MergedPart> parts) {
@@ -95,6 +122,21 @@ Result<MergedRun> merge_runs(std::span<const MergedPart> parts) {
   run.sweep.levels.assign(levels.begin(), levels.end());
   run.sweep.method.repetitions = static_cast<std::uint32_t>(repetitions);
   return run;
+}
+
+std::vector<results::RunSource> sources_of(std::span<const MergedPart> parts) {
+  std::vector<results::RunSource> sources;
+  for (const MergedPart& part : parts) {
+    if (!part.head.sources.empty()) {
+      sources.insert(sources.end(), part.head.sources.begin(), part.head.sources.end());
+    } else {
+      sources.push_back({.place = part.name,
+                         .name = part.head.name,
+                         .started_utc = part.head.started_utc,
+                         .levels = levels_in_words(part.levels)});
+    }
+  }
+  return sources;
 }
 
 }  // namespace kvist::analysis

@@ -41,4 +41,7 @@ struct MergedRun {
 /// proof of caches), live with simulated ones, an arm that was measured twice with one seed.
 [[nodiscard]] Result<MergedRun> merge_runs(std::span<const MergedPart> parts);
 
+/// What each part gave, in words; of a part that was merged itself, its own sources.
+[[nodiscard]] std::vector<results::RunSource> sources_of(std::span<const MergedPart> parts);
+
 }  // namespace kvist::analysis

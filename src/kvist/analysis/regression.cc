@@ -17,7 +17,7 @@ bool overlap(const std::optional<Interval>& a, const std::optional<Interval>& b)
   return a && b && a->low <= b->high && b->low <= a->high;
 }
 
-FigureRegression compare_figure(const JudgedFigure& figure, const Estimate& before, const Estimate& after,
+FigureRegression compare_figure(Headline figure, const Estimate& before, const Estimate& after,
                                 const RegressionTolerance& tolerance) {
   FigureRegression result{.level = {}, .figure = figure, .before = before, .after = after, .change = {}};
   if (!before.value) return result;  // it was not known before, so it cannot have become worse
@@ -26,15 +26,15 @@ FigureRegression compare_figure(const JudgedFigure& figure, const Estimate& befo
     result.reason = "not measured any more";
     return result;
   }
-  if (figure.in_points) {
+  if (headline(figure).is_percentage()) {
     result.change = *after.value - *before.value;
   } else if (*before.value > 0) {
     result.change = 100 * (*after.value / *before.value - 1);
   } else {
     return result;
   }
-  const double worse_by = figure.less_is_better ? *result.change : -*result.change;
-  const double tolerated = figure.which == Headline::kErrorPct ? tolerance.error_points : tolerance.figures_pct;
+  const double worse_by = headline(figure).larger_is_better ? -*result.change : *result.change;
+  const double tolerated = figure == Headline::kErrorPct ? tolerance.error_points : tolerance.figures_pct;
   if (std::abs(worse_by) <= tolerated || overlap(before.interval, after.interval)) return result;
   result.verdict = worse_by > 0 ? RegressionVerdict::kWorse : RegressionVerdict::kBetter;
   return result;
@@ -144,15 +144,10 @@ std::string names_of(const std::vector<JudgedLevel>& levels) {
 
 }  // namespace
 
-const std::vector<JudgedFigure>& judged_figures() {
-  static const std::vector<JudgedFigure> kFigures = {{Headline::kTtftP50},
-                                                     {Headline::kTtftP95},
-                                                     {Headline::kTpotP50},
-                                                     {Headline::kItlP95},
-                                                     {Headline::kLatencyP95},
-                                                     {Headline::kThroughput, false},
-                                                     {Headline::kHitRatePct, false, true},
-                                                     {Headline::kErrorPct, true, true}};
+std::span<const Headline> judged_figures() {
+  static constexpr std::array kFigures = {Headline::kTtftP50,    Headline::kTtftP95,    Headline::kTpotP50,
+                                          Headline::kItlP95,     Headline::kLatencyP95, Headline::kThroughput,
+                                          Headline::kHitRatePct, Headline::kErrorPct};
   return kFigures;
 }
 
@@ -165,8 +160,8 @@ std::vector<JudgedLevel> judged_levels(const RunAnalysis& analysis) {
         .excluded = level.analysis.excluded,
         .client_degraded = !analysis.run().simulated && !level.analysis.client.ok()};
     add_workload(spec::to_yaml(analysis.sweep().workload), "", judged.load);
-    for (const JudgedFigure& figure : judged_figures()) {
-      judged.estimates.push_back(estimate_of(level, headline(figure.which)));
+    for (const Headline figure : judged_figures()) {
+      judged.estimates.push_back(estimate_of(level, headline(figure)));
     }
     levels.push_back(std::move(judged));
   }
@@ -185,8 +180,8 @@ Result<std::vector<JudgedLevel>> judged_levels_of_summary(std::string_view text,
                     .excluded = false,
                     .client_degraded = verdict != "valid" && verdict != "ok"};
   KVIST_TRY(level.load, load_lines(root));
-  for (const JudgedFigure& figure : judged_figures()) {
-    KVIST_TRY(Estimate estimate, read_estimate(figures, headline(figure.which).key));
+  for (const Headline figure : judged_figures()) {
+    KVIST_TRY(Estimate estimate, read_estimate(figures, headline(figure).key));
     level.estimates.push_back(estimate);
   }
   return std::vector<JudgedLevel>{std::move(level)};

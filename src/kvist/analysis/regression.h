@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,13 +14,8 @@
 
 namespace kvist::analysis {
 
-/// The figures by which a regression is judged, each with the direction that is better.
-struct JudgedFigure {
-  Headline which = Headline::kTtftP50;
-  bool less_is_better = true;
-  bool in_points = false;  ///< of a percentage: compared by the difference
-};
-[[nodiscard]] const std::vector<JudgedFigure>& judged_figures();
+/// The figures by which a regression is judged; percentages by the difference, in points.
+[[nodiscard]] std::span<const Headline> judged_figures();
 
 /// One measured level, or the load of `kvist loadgen`: the part by which a regression is judged.
 struct JudgedLevel {
@@ -44,7 +40,7 @@ enum class RegressionVerdict : std::uint8_t {
 
 struct FigureRegression {
   std::string level;
-  JudgedFigure figure;
+  Headline figure = Headline::kTtftP50;
   Estimate before;
   Estimate after;
   std::optional<double> change;  ///< in percent, in points for percentages; positive is more

@@ -63,8 +63,9 @@ Distribution distribution_of(const Analyses& all, Distribution ExactFigures::* m
 
 ExactFigures exact_means(const Analyses& all) {
   ExactFigures merged;
-  for (const auto metric : {&ExactFigures::ttft_ms, &ExactFigures::tpot_ms, &ExactFigures::itl_ms,
-                            &ExactFigures::itl_request_mean_ms, &ExactFigures::latency_ms}) {
+  for (const auto metric :
+       {&ExactFigures::ttft_ms, &ExactFigures::tpot_ms, &ExactFigures::itl_ms, &ExactFigures::itl_request_mean_ms,
+        &ExactFigures::latency_ms, &ExactFigures::ttft_from_schedule_ms, &ExactFigures::latency_from_schedule_ms}) {
     merged.*metric = distribution_of(all, metric);
   }
   for (const auto rate :
@@ -237,9 +238,10 @@ results::LevelRecord merged_record(const std::vector<Measurement>& repetitions) 
 
 }  // namespace
 
-Measurement measure(const results::LevelRecord& level, const spec::MethodSpec& method, const CacheContext* caches) {
+Measurement measure(const results::LevelRecord& level, const spec::MethodSpec& method, const CacheContext* caches,
+                    Schedule schedule) {
   Measurement measurement;
-  measurement.analysis = analyse(level, method);
+  measurement.analysis = analyse(level, method, schedule);
   if (caches != nullptr) {
     const std::optional<LevelCaches> found = level_caches(level, *caches);
     if (found) measurement.analysis.cache_bounds = found->bounds;
@@ -248,7 +250,7 @@ Measurement measure(const results::LevelRecord& level, const spec::MethodSpec& m
   }
   measurement.analysis.by_turn = groups_by_turn(level);
   measurement.analysis.by_prompt = groups_by_prompt(level);
-  measurement.analysis.replicates = bootstrap_percentiles(level);
+  measurement.analysis.replicates = bootstrap_percentiles(level, schedule);
   measurement.timelines = condense(level);
   measurement.record = {.mode = level.mode,
                         .concurrency = level.concurrency,

@@ -26,7 +26,7 @@ struct Measurement {
 /// Analyses a level. The result does not refer to it. Independent levels may be measured on different threads. Without
 /// `caches` it stays unknown what they could have saved, and they raise no objection to a comparison.
 [[nodiscard]] Measurement measure(const results::LevelRecord& level, const spec::MethodSpec& method,
-                                  const CacheContext* caches = nullptr);
+                                  const CacheContext* caches = nullptr, Schedule schedule = Schedule::kNone);
 
 /// A figure over repetitions, in the figure's unit.
 struct Spread {

@@ -39,6 +39,7 @@ results::RunRecord without_levels(const results::RunRecord& run) {
           .threads = run.threads,
           .wall_s = run.wall_s,
           .levels = {},
+          .sources = run.sources,
           .left_out = run.left_out};
 }
 
@@ -46,7 +47,8 @@ std::vector<Measurement> measure_all(const results::RunRecord& run, const spec::
   const CacheContext caches = cache_context(sweep);
   std::vector<Measurement> measurements;
   measurements.reserve(run.levels.size());
-  for (const results::LevelRecord& level : run.levels) measurements.push_back(measure(level, sweep.method, &caches));
+  for (const results::LevelRecord& level : run.levels)
+    measurements.push_back(measure(level, sweep.method, &caches, schedule_of(sweep.workload)));
   return measurements;
 }
 

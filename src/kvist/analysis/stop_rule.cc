@@ -11,12 +11,6 @@ namespace {
 
 constexpr std::size_t kLeastRounds = 3;  // as of the intervals by Student's t that a report prints
 
-const HeadlineFigure* find_headline(std::string_view key) {
-  const auto& all = headline_figures();
-  const auto found = std::ranges::find(all, key, &HeadlineFigure::key);
-  return found == all.end() ? nullptr : &*found;
-}
-
 /// The changes of the candidate against the baseline: percent of the baseline's mean, or points.
 std::optional<std::vector<double>> changes_of(const std::vector<double>& baseline, const std::vector<double>& candidate,
                                               bool in_points) {
@@ -34,11 +28,11 @@ std::optional<std::vector<double>> changes_of(const std::vector<double>& baselin
 }  // namespace
 
 std::optional<double> stop_figure(const spec::StopRule& rule, const results::LevelRecord& level,
-                                  const spec::MethodSpec& method) {
-  const HeadlineFigure* figure = find_headline(rule.metric);
-  const LevelAnalysis analysis = analyse(level, method);
-  if (figure == nullptr || analysis.excluded) return std::nullopt;
-  const std::optional<double> value = figure->figure(analysis);
+                                  const spec::MethodSpec& method, Schedule schedule) {
+  const std::optional<Headline> figure = spec::find_figure(rule.metric);
+  const LevelAnalysis analysis = analyse(level, method, schedule);
+  if (!figure || analysis.excluded) return std::nullopt;
+  const std::optional<double> value = headline(*figure).figure(analysis);
   return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
@@ -58,8 +52,8 @@ std::size_t StopWatch::rounds(std::uint32_t concurrency) const {
 
 std::optional<double> StopWatch::half_width(std::uint32_t concurrency) const {
   if (arms_.size() < 2 || rounds(concurrency) < kLeastRounds) return std::nullopt;
-  const HeadlineFigure* figure = find_headline(rule_.metric);
-  const bool in_points = figure != nullptr && figure->unit == "%";
+  const std::optional<Headline> figure = spec::find_figure(rule_.metric);
+  const bool in_points = figure && headline(*figure).is_percentage();
   double widest = 0;
   for (std::size_t arm = 1; arm < arms_.size(); ++arm) {
     std::vector<double> baseline;

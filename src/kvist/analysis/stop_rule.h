@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "kvist/analysis/exact_percentiles.h"
 #include "kvist/results/records.h"
 #include "kvist/spec/arm.h"
 #include "kvist/spec/comparison_spec.h"
@@ -15,7 +16,7 @@ namespace kvist::analysis {
 
 /// The figure of the rule's metric in one measurement; nothing if it is not known, or if the level has too many errors.
 [[nodiscard]] std::optional<double> stop_figure(const spec::StopRule& rule, const results::LevelRecord& level,
-                                                const spec::MethodSpec& method);
+                                                const spec::MethodSpec& method, Schedule schedule = Schedule::kNone);
 
 /// Watches the intervals of the gains as repetitions come in. Only rounds that every arm has count, and at least three
 /// are needed; if a figure is unknown in one of them, its interval is never narrow enough. The rule looks at the

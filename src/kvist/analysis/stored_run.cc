@@ -34,7 +34,7 @@ Result<RunAnalysis> analyse_run(const StoredRun& run) {
   while (true) {
     KVIST_TRY(const std::optional<results::LevelRecord> level, run.next_level());
     if (!level) break;
-    measurements.push_back(measure(*level, run.sweep.method, &caches));
+    measurements.push_back(measure(*level, run.sweep.method, &caches, schedule_of(run.sweep.workload)));
   }
   return RunAnalysis(run.header, run.sweep, std::move(measurements));
 }

@@ -254,9 +254,13 @@ struct ReportCompareArguments {
   std::vector<std::string> results;  ///< databases, or folders of a sweep's results
   std::string baseline;              ///< routing mode; empty: each run's first
   std::vector<std::string> modes;    ///< only these modes; empty: all
+  bool runs = false;                 ///< the results beside each other in place of the modes of each
   std::string json;                  ///< file to write; empty: none
+  std::string markdown;              ///< the same; of runs beside each other
+  std::string html;
 };
-/// `kvist report compare RESULTS... [--baseline MODE]`: modes against a baseline, paired over seeds.
+/// `kvist report compare RESULTS... [--baseline MODE]`: modes against a baseline, paired over seeds. With `--runs`, or
+/// a file for it: the later results against the first.
 [[nodiscard]] Result<void> run_report_compare(const ReportCompareArguments& arguments);
 
 struct ReportRegressionArguments {
@@ -345,6 +349,7 @@ struct PlanCapacityArguments {
   std::uint32_t max_users = 0;         ///< 0: the gateway's max_in_flight
   unsigned threads = 0;                ///< 0: one per core
   std::string json;                    ///< file to write; empty: none
+  std::string markdown;
   std::string html;
 };
 /// `kvist plan capacity -f FILE --slo ... [--live]`: the most users within the SLO, in virtual time or measured.

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "kvist/analysis/named_figures.h"
+#include "kvist/dashboard/figures.h"
 #include "kvist/planning/slo.h"
 
 namespace kvist::cli {
@@ -10,11 +10,15 @@ namespace kvist::cli {
 Result<std::vector<dashboard::SloLine>> slo_lines(const std::string& text) {
   std::vector<dashboard::SloLine> lines;
   if (text.empty()) return lines;
-  auto slo = planning::parse_slo(text);
-  if (!slo) return std::unexpected(std::move(slo).error().in("--slo"));
-  for (const planning::Objective& objective : *slo) {
-    const std::string_view key = analysis::figure_of(objective.metric).key;
-    if (const auto figure = dashboard::find_live(key)) lines.push_back({.figure = *figure, .limit = objective.limit});
+  KVIST_TRY(const planning::Slo slo, planning::parse_slo(text));
+  for (const planning::Objective& objective : slo) {
+    const auto live = dashboard::live_of(objective.figure);
+    if (!live) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("--slo: {} is a figure of whole levels, which the dashboard does not show live",
+                              spec::key_of(objective.figure)));
+    }
+    lines.push_back({.figure = dashboard::index_of(*live), .limit = objective.limit, .is_least = objective.is_least()});
   }
   return lines;
 }

@@ -194,7 +194,9 @@ report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& or
   level.turns = std::move(turns);
   level.client = sweep::summarise_client(run.client_load(), run.stopped() - level.started, level);
   if (arguments.tls.insecure) level.remarks.emplace_back("the certificate of the target was not verified (--insecure)");
-  if (run.client_load().refused_starts) level.remarks.push_back(*run.client_load().refused_starts);
+  // The line of the arrivals says how many waited.
+  const bool refuses = order.workload.arrivals.when_full == spec::WhenFull::kRefuse;
+  if (refuses && run.client_load().refused_starts) level.remarks.push_back(*run.client_load().refused_starts);
   for (const workload::AppliedChange& applied : run.changes()) {
     level.remarks.push_back(fmt::format("{:.3f} s after its start the load was changed: {}",
                                         to_seconds(applied.at - level.started), workload::text_of(applied.change)));

@@ -310,11 +310,13 @@ class CommandLine {
   }
 
   void add_report_compare(CLI::App* command) {
-    ReportCompareArguments& a = compare_;
-    command->add_option("results", a.results, "results of sweeps: databases, or folders that hold one")->required();
-    command->add_option("--baseline", a.baseline, "routing mode to compare with; without it, each run's first");
-    command->add_option("--mode", a.modes, "only this mode against it; may be repeated");
-    command->add_option("--json", a.json, "file to write the comparison to as JSON");
+    command->add_option("results", compare_.results, "sweeps' databases or folders, or NAME=PLACE")->required();
+    command->add_option("--baseline", compare_.baseline, "routing mode to compare with; without it, each run's first");
+    command->add_option("--mode", compare_.modes, "only this mode against it; may be repeated");
+    command->add_flag("--runs", compare_.runs, "later results against the first, not modes within each");
+    command->add_option("--json", compare_.json, "file to write the comparison to as JSON");
+    command->add_option("--markdown", compare_.markdown, "implies --runs: file for the last run's report and changes");
+    command->add_option("--html", compare_.html, "implies --runs: file for a page with the runs' curves");
     command->callback([this] { action_ = [this] { return run_report_compare(compare_); }; });
   }
 
@@ -449,6 +451,7 @@ class CommandLine {
     command->add_option("--max-users", a.max_users, "search no further; without it, the gateway's max_in_flight");
     command->add_option("--threads", a.threads, "levels at once; without it, one per core");
     command->add_option("--json", a.json, "file to write the plan to as JSON");
+    command->add_option("--markdown", a.markdown, "file to write the plan to in the published layout");
     command->add_option("--html", a.html, "file to write the plan to as a page");
     command->callback([this] { action_ = [this] { return plan_capacity(plan_capacity_); }; });
   }

@@ -95,6 +95,7 @@ Result<void> search_live(const PlanCapacityArguments& arguments, const planning:
   spare_levels(options);
   plan.slo = planning::with_error_limit(slo, plan.sweep.method.max_error_pct);
   plan.confidence = options.judge.confidence;
+  plan.is_measured = true;
   KVIST_TRY(const std::vector<spec::Arm> arms, chosen_arms(plan.sweep, arguments.modes));
   telemetry::start_logging(telemetry::LogLevel::kWarning, "plan");
   const Termination termination;
@@ -121,6 +122,7 @@ Result<planning::CapacityPlan> make_plan(const PlanCapacityArguments& arguments)
   planning::CapacityPlan plan;
   KVIST_TRY(plan.sweep, spec::load_sweep(arguments.file));
   KVIST_TRY(const planning::Slo slo, planning::parse_slo(arguments.slo));
+  KVIST_TRY_VOID(planning::check_measurable(slo, plan.sweep));
   if (arguments.live) {
     KVIST_TRY_VOID(search_live(arguments, slo, plan));
     return plan;
@@ -133,7 +135,9 @@ Result<planning::CapacityPlan> make_plan(const PlanCapacityArguments& arguments)
   plan.slo = planning::with_error_limit(slo, plan.sweep.method.max_error_pct);
   plan.confidence = options.judge.confidence;
   KVIST_TRY(workload::LoadInput input, results::load_input(plan.sweep.workload.trace));
-  const planning::SimulatedEvaluator evaluator(std::move(input));
+  using workload::TurnClock;
+  const planning::SimulatedEvaluator evaluator(
+      std::move(input), planning::needs_gaps(slo) ? TurnClock::Gaps::kKeep : TurnClock::Gaps::kDrop);
   if (arguments.users) {
     for (const spec::RoutingMode mode : modes) {
       KVIST_TRY(planning::WorkersNeeded needed,
@@ -157,6 +161,9 @@ Result<void> plan_capacity(const PlanCapacityArguments& arguments) {
   print_line(planning::plan_text(plan));
   if (!arguments.json.empty()) KVIST_TRY_VOID(write_file(arguments.json, planning::plan_json(plan)));
   if (!arguments.html.empty()) KVIST_TRY_VOID(write_file(arguments.html, planning::plan_html(plan)));
+  if (!arguments.markdown.empty()) KVIST_TRY_VOID(write_file(arguments.markdown, planning::plan_markdown(plan)));
+  const std::string gaps = planning::gaps_of(plan);
+  if (!gaps.empty()) return fail(ErrorCode::kUnavailable, gaps);
   return {};
 }
 

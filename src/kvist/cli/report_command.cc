@@ -14,6 +14,7 @@
 #include "kvist/base/yaml.h"
 #include "kvist/cli/commands.h"
 #include "kvist/cli/print.h"
+#include "kvist/cli/report_runs.h"
 #include "kvist/cli/stored.h"
 #include "kvist/report/check_text.h"
 #include "kvist/report/comparison_text.h"
@@ -175,6 +176,7 @@ Result<void> run_report_check(const ReportCheckArguments& arguments) {
 }
 
 Result<void> run_report_compare(const ReportCompareArguments& arguments) {
+  if (arguments.runs || !arguments.markdown.empty() || !arguments.html.empty()) return compare_runs_of(arguments);
   std::optional<spec::Arm> baseline;
   if (!arguments.baseline.empty()) {
     KVIST_TRY(baseline, named_arm(arguments.baseline));

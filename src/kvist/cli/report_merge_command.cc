@@ -40,6 +40,7 @@ results::RunRecord head_of(const std::vector<analysis::MergedPart>& parts, const
   head.spec_yaml = spec::to_yaml(merged.sweep);
   head.finished_utc.clear();
   head.wall_s = 0;
+  head.sources = analysis::sources_of(parts);
   for (const analysis::MergedPart& part : parts) {
     std::erase_if(head.machine, [&](const auto& entry) {
       const auto other = part.head.machine.find(entry.first);

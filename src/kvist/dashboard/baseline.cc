@@ -33,24 +33,6 @@ constexpr std::array<PublishedFigure, 10> kPublished = {{{Metric::kTtftP50, Live
                                                          {Metric::kErrorPct, Live::kErrorPct},
                                                          {Metric::kHitRatePct, Live::kHitRatePct}}};
 
-struct MeasuredFigure {
-  Headline headline;
-  Live live;
-};
-constexpr std::array<MeasuredFigure, 13> kMeasured = {{{Headline::kTtftP50, Live::kTtftP50},
-                                                       {Headline::kTtftP95, Live::kTtftP95},
-                                                       {Headline::kTpotP50, Live::kTpotP50},
-                                                       {Headline::kTpotP95, Live::kTpotP95},
-                                                       {Headline::kItlP50, Live::kItlP50},
-                                                       {Headline::kItlP95, Live::kItlP95},
-                                                       {Headline::kLatencyP50, Live::kLatencyP50},
-                                                       {Headline::kLatencyP95, Live::kLatencyP95},
-                                                       {Headline::kThroughput, Live::kOutputTokens},
-                                                       {Headline::kTurnRate, Live::kTurns},
-                                                       {Headline::kConversationRate, Live::kConversationStarts},
-                                                       {Headline::kErrorPct, Live::kErrorPct},
-                                                       {Headline::kHitRatePct, Live::kHitRatePct}}};
-
 bool is_time(std::string_view key) {
   return key.ends_with("_ms");
 }

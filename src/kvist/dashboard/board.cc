@@ -292,7 +292,7 @@ std::string Board::hello_json(TimePoint now) const {
   json.key("slo").begin_array();
   for (const SloLine& line : facts_.slo) {
     json.begin_object().field("figure", kLiveKeys[line.figure]).field("limit", line.limit);
-    json.field("warn", kSloWarning * line.limit).end_object();
+    json.field("warn", line.warning()).field("is_least", line.is_least).end_object();
   }
   json.end_array().key("history").begin_array();
   for (const Resolution& one : kResolutions)

@@ -19,13 +19,16 @@
 
 namespace kvist::dashboard {
 
-/// An upper limit of a figure, in its unit.
+/// A limit of a figure, in its unit.
 struct SloLine {
   std::size_t figure = 0;  ///< of kLiveKeys
   double limit = 0;
+  bool is_least = false;  ///< the least that it may be; otherwise the most
+
+  /// From here to the limit a value is marked.
+  [[nodiscard]] double warning() const { return is_least ? limit / kSloWarning : kSloWarning * limit; }
+  static constexpr double kSloWarning = 0.8;
 };
-/// A value is marked from this share of a limit on.
-inline constexpr double kSloWarning = 0.8;
 
 /// What the process can be told to do.
 struct Abilities {

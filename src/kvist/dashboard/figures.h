@@ -7,6 +7,8 @@
 #include <optional>
 #include <string_view>
 
+#include "kvist/spec/figure_keys.h"
+
 namespace kvist::dashboard {
 
 /// Figures of the load as a whole. The order is that of kLiveKeys.
@@ -81,6 +83,32 @@ using WorkerFigures = std::array<std::optional<double>, kWorkerFigures>;
 
 [[nodiscard]] constexpr std::size_t index_of(WorkerFigure figure) {
   return static_cast<std::size_t>(figure);
+}
+
+/// A figure of levels that is also shown live.
+struct MeasuredFigure {
+  spec::Headline headline;
+  Live live;
+};
+inline constexpr std::array<MeasuredFigure, 13> kMeasured = {
+    {{spec::Headline::kTtftP50, Live::kTtftP50},
+     {spec::Headline::kTtftP95, Live::kTtftP95},
+     {spec::Headline::kTpotP50, Live::kTpotP50},
+     {spec::Headline::kTpotP95, Live::kTpotP95},
+     {spec::Headline::kItlP50, Live::kItlP50},
+     {spec::Headline::kItlP95, Live::kItlP95},
+     {spec::Headline::kLatencyP50, Live::kLatencyP50},
+     {spec::Headline::kLatencyP95, Live::kLatencyP95},
+     {spec::Headline::kThroughput, Live::kOutputTokens},
+     {spec::Headline::kTurnRate, Live::kTurns},
+     {spec::Headline::kConversationRate, Live::kConversationStarts},
+     {spec::Headline::kErrorPct, Live::kErrorPct},
+     {spec::Headline::kHitRatePct, Live::kHitRatePct}}};
+/// Nothing for a figure that is known of whole levels only.
+[[nodiscard]] constexpr std::optional<Live> live_of(spec::Headline figure) {
+  for (const MeasuredFigure& measured : kMeasured)
+    if (measured.headline == figure) return measured.live;
+  return std::nullopt;
 }
 
 /// The figure of that key; nothing for an unknown one.

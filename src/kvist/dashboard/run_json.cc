@@ -10,8 +10,8 @@
 #include "kvist/analysis/client_verdict.h"
 #include "kvist/analysis/headline.h"
 #include "kvist/analysis/mode_names.h"
-#include "kvist/analysis/regression.h"
 #include "kvist/base/yaml.h"
+#include "kvist/dashboard/figures.h"
 #include "kvist/dashboard/json_fields.h"
 #include "kvist/dashboard/run_library.h"
 #include "kvist/spec/sweep.h"
@@ -25,24 +25,16 @@ using analysis::HeadlineFigure;
 using analysis::MeasuredLevel;
 using analysis::RunAnalysis;
 
-/// The dashboard's key of a figure; empty: it is not shown live, and its own key is used.
+/// The dashboard's key of a figure; of one that is not shown live its own.
 std::string_view key_of(std::size_t which) {
-  switch (static_cast<Headline>(which)) {
-    case Headline::kHitRatePct:
-      return "hit_rate_pct";
-    default:
-      return analysis::headline_figures()[which].key;
-  }
+  const auto figure = static_cast<Headline>(which);
+  const std::optional<Live> live = live_of(figure);
+  return live ? kLiveKeys[index_of(*live)] : spec::key_of(figure);
 }
 
-/// By the direction in which a figure is judged; nothing: in none.
-std::optional<bool> lower_is_better(std::size_t which) {
-  for (const analysis::JudgedFigure& judged : analysis::judged_figures())
-    if (judged.which == static_cast<Headline>(which)) return judged.less_is_better;
-  const std::string_view key = key_of(which);
-  if (key.ends_with("_ms") || key == "error_pct") return true;
-  if (key.ends_with("_per_s") || key == "hit_rate_pct") return false;
-  return std::nullopt;
+/// Of a run without a schedule or without limits, some figures do not exist.
+bool has_figure(const RunAnalysis& analysis, std::size_t which) {
+  return !spec::missing_for(static_cast<Headline>(which), analysis.sweep());
 }
 
 std::string_view unit_of(std::string_view key, std::string_view printed) {
@@ -121,8 +113,7 @@ void write_compared(JsonWriter& json, const MeasuredLevel& before, const Measure
     optional_field(json, "candidate", now.value);
     const bool has_ratio = old.value && now.value && *old.value != 0;
     optional_field(json, "ratio", has_ratio ? std::optional(*now.value / *old.value) : std::nullopt);
-    const auto better = lower_is_better(i);
-    text_or_null(json, "verdict", better ? verdict_of(old, now, *better) : std::string_view());
+    json.field("verdict", verdict_of(old, now, !figure.larger_is_better));
     json.end_object();
   }
   json.end_object();
@@ -168,12 +159,13 @@ void write_run_head(JsonWriter& json, const std::string& id, const std::string& 
 void write_curves(JsonWriter& json, const RunAnalysis& analysis, const std::vector<results::LevelHead>& levels) {
   json.key("figures").begin_array();
   for (std::size_t i = 0; i < analysis::kHeadlines; ++i) {
+    if (!has_figure(analysis, i)) continue;
     const HeadlineFigure& figure = analysis::headline_figures()[i];
     json.begin_object()
         .field("figure", key_of(i))
         .field("title", figure.title)
         .field("unit", unit_of(key_of(i), figure.unit));
-    optional_field(json, "lower_is_better", lower_is_better(i));
+    json.field("lower_is_better", !figure.larger_is_better);
     json.end_object();
   }
   json.end_array().key("modes").begin_array();

@@ -36,7 +36,7 @@ struct ClientLoad {
   std::optional<double> run_queue_seconds = {};  ///< the loop's thread waited for a processor; nothing: not known here
   std::optional<double> steal_share = {};        ///< of all processors' time; nothing: not known here
   std::optional<WatchedPauses> pauses = {};      ///< of the processors; nothing: nobody watched
-  std::optional<std::string> refused_starts = {};  ///< a remark on the number of refused open arrivals
+  std::optional<std::string> refused_starts = {};  ///< a remark on open arrivals that found no place
   std::vector<LoopHealth> loops = {};              ///< each, if there are several
 };
 

@@ -336,7 +336,8 @@ class ServiceImpl final : public Service, private TurnListener {
   [[nodiscard]] std::optional<std::string> refused_starts() const {
     if (noted_) return noted_->refused_starts;
     if (!driver_) return std::nullopt;
-    return workload::refused_starts(options_.workload, driver_->dropped_slots(), driver_->conversations_started());
+    return workload::refused_starts(options_.workload, driver_->dropped_slots(),
+                                    driver_->held_back(net::now()).sent_late, driver_->conversations_started());
   }
 
   /// Only the first failure of a run is logged, because thousands of the same would hide it.

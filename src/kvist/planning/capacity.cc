@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -31,6 +32,119 @@ std::uint32_t user_limit(const spec::SweepSpec& sweep, const CapacityOptions& op
   return std::max(1U, options.max_users == 0 ? accepted : std::min(options.max_users, accepted));
 }
 
+UnknownLevel unknown_level(std::uint32_t at, const Judgement& judgement) {
+  const ObjectiveEstimate& one = judgement.unknown();
+  return {
+      .at = at, .figure = one.objective.figure, .seeds_without = one.seeds_without, .seeds = judgement.samples.size()};
+}
+
+/// Ends a search from within a look; the search itself says why.
+std::unexpected<Error> end_of_search() {
+  return fail(ErrorCode::kUnavailable, "a figure was not measured");
+}
+
+/// The property whose edge is searched for is "the SLO holds".
+class CapacitySearch {
+ public:
+  CapacitySearch(const LevelEvaluator& evaluator, const spec::SweepSpec& sweep, spec::RoutingMode mode, const Slo& slo,
+                 const CapacityOptions& options)
+      : evaluator_(evaluator),
+        sweep_(sweep),
+        mode_(mode),
+        slo_(slo),
+        options_(options),
+        slots_(batch_slots_of(sweep.deployment)),
+        limit_(user_limit(sweep, options)) {}
+
+  Result<Capacity> find() {
+    auto edge = find_from_enough();
+    if (!edge && !unknown_) return std::unexpected(std::move(edge).error());
+    Capacity capacity{.mode = mode_, .holds_again = {}, .limited_by = {}, .too_few = too_few_, .levels = {}};
+    capacity.unknown = unknown_;
+    if (edge) {
+      capacity.users = edge->last;
+      capacity.surely = edge->sure_last > too_few_ ? edge->sure_last : 0;
+      capacity.at_most = edge->at_most;
+      capacity.at_limit = edge->at_limit;
+      capacity.holds_again = edge->holds_again;
+    }
+    for (auto& [users, judgement] : judged_) capacity.levels.push_back(std::move(judgement));
+    if (edge) capacity.limited_by = limiting_objective(capacity.levels, std::max(capacity.users, too_few_));
+    return capacity;
+  }
+
+ private:
+  Result<Edge> find_from_enough() {
+    // With few users the caches stay cold for most of a level, which shows a deployment's start and not its capacity.
+    const std::uint32_t warm = std::max(1U, slots_ / 8);
+    const std::uint32_t start = std::clamp(options_.start_users == 0 ? warm : options_.start_users, 1U, limit_);
+    KVIST_TRY(const std::uint32_t enough, enough_load(start));
+    enough_ = enough;
+    if (too_few_ > 0 && !judged_.at(enough).holds_on_average()) {
+      return Edge{.at_most = enough - 1, .holds_again = {}, .looked_at = {}};
+    }
+    const EdgeSearchOptions search{.start = enough,
+                                   .limit = limit_,
+                                   .growth = options_.growth,
+                                   .resolution = options_.resolution,
+                                   .probe_from = std::max(warm, too_few_),
+                                   .probes_below = options_.probes_below,
+                                   .probes_above = options_.probes_above,
+                                   .probe_to = slots_};
+    return find_edge([this](std::uint32_t users) { return look(users); }, search);
+  }
+
+  /// The first number from `start` on, in growing steps, at which the load is not what is missing; without any the
+  /// limit. Between it and too_few_ may be numbers at which the SLO holds: those are bisected.
+  Result<std::uint32_t> enough_load(std::uint32_t start) {
+    std::uint32_t number = start;
+    while (true) {
+      KVIST_TRY(const Judgement* judgement, judge(number));
+      if (!judgement->lacks_load()) break;
+      too_few_ = number;
+      if (number == limit_) return number;
+      number = static_cast<std::uint32_t>(std::min<double>(limit_, std::ceil(number * options_.growth)));
+    }
+    while (too_few_ > 0 && !judged_.at(number).holds_on_average() && number - too_few_ > std::max(1U, too_few_ / 100)) {
+      const std::uint32_t middle = too_few_ + (number - too_few_) / 2;
+      KVIST_TRY(const Judgement* judgement, judge(middle));
+      (judgement->lacks_load() ? too_few_ : number) = middle;
+    }
+    return number;
+  }
+
+  Result<Look> look(std::uint32_t users) {
+    if (users <= too_few_) return Look{.holds = true, .sure = true};  // not an edge: the system could do more
+    KVIST_TRY(const Judgement* judgement, judge(users));
+    if (users < enough_ && judgement->lacks_load()) {
+      too_few_ = std::max(too_few_, users);
+      return Look{.holds = true, .sure = true};
+    }
+    return look_of(*judgement);
+  }
+
+  Result<const Judgement*> judge(std::uint32_t users) {
+    if (const auto known = judged_.find(users); known != judged_.end()) return &known->second;
+    KVIST_TRY(Judgement judgement, judge_level(evaluator_, sweep_, mode_, users, slo_, options_.judge));
+    const auto entry = judged_.emplace(users, std::move(judgement)).first;
+    if (entry->second.verdict != Verdict::kUnknown) return &entry->second;
+    unknown_ = unknown_level(users, entry->second);
+    return end_of_search();
+  }
+
+  const LevelEvaluator& evaluator_;
+  const spec::SweepSpec& sweep_;
+  const spec::RoutingMode mode_;
+  const Slo& slo_;
+  const CapacityOptions& options_;
+  const std::uint32_t slots_;
+  const std::uint32_t limit_;
+  std::map<std::uint32_t, Judgement> judged_;
+  std::uint32_t too_few_ = 0;
+  std::uint32_t enough_ = 0;  // from here on a rate that is too low is an edge
+  std::optional<UnknownLevel> unknown_;
+};
+
 /// The property whose edge is searched for is "too few workers": the edge is the greatest number that is not enough.
 class WorkerSearch {
  public:
@@ -42,21 +156,31 @@ class WorkerSearch {
     const auto present = static_cast<std::uint32_t>(sweep_.deployment.workers.size());
     const std::uint32_t slots_each = std::max(1U, batch_slots_of(sweep_.deployment) / std::max(1U, present));
     const std::uint32_t from = std::clamp(users_ / slots_each, 1U, options_.max_workers);
-    Edge edge;
-    for (std::optional<std::uint32_t> too_few = from; too_few;) {
-      KVIST_TRY(edge, edge_from(*too_few));
-      KVIST_TRY(too_few, too_few_again(edge));
-    }
-    return conclude(edge);
+    auto edge = last_edge_from(from);
+    if (!edge && !unknown_) return std::unexpected(std::move(edge).error());
+    return conclude(edge.value_or(Edge{}));
   }
 
  private:
+  Result<Edge> last_edge_from(std::uint32_t count) {
+    Edge edge;
+    for (std::optional<std::uint32_t> too_few = count; too_few;) {
+      KVIST_TRY(edge, edge_from(*too_few));
+      KVIST_TRY(too_few, too_few_again(edge));
+    }
+    return edge;
+  }
+
   Result<Look> too_few(std::uint32_t count) {
     const auto found = judged_.find(count);
     if (found == judged_.end()) {
       KVIST_TRY(Judgement judgement,
                 judge_level(evaluator_, with_workers(sweep_, count), mode_, users_, slo_, options_.judge));
       judged_.emplace(count, std::move(judgement));
+    }
+    if (const Judgement& judged = judged_.at(count); judged.verdict == Verdict::kUnknown) {
+      unknown_ = unknown_level(count, judged);
+      return end_of_search();
     }
     const Look look = look_of(judged_.at(count));
     return Look{.holds = !look.holds, .sure = look.sure};
@@ -95,8 +219,10 @@ class WorkerSearch {
                          .surely_enough = edge.at_most >= options_.max_workers ? 0 : edge.at_most + 1,
                          .enough_below = {},
                          .limited_by = std::nullopt,
+                         .unknown = unknown_,
                          .worker_counts = {},
                          .levels = {}};
+    if (unknown_) needed.workers = needed.surely_needs = needed.surely_enough = 0;
     for (auto& [count, judgement] : judged_) {
       if (count == edge.last) needed.limited_by = judgement.tightest().objective;
       if (count < edge.last && judgement.holds_on_average()) needed.enough_below.push_back(count);
@@ -113,44 +239,30 @@ class WorkerSearch {
   const Slo& slo_;
   const CapacityOptions& options_;
   std::map<std::uint32_t, Judgement> judged_;
+  std::optional<UnknownLevel> unknown_;
 };
+
+/// What may help against a missing figure.
+std::string_view remedy(Headline figure) {
+  if (spec::key_of(figure).starts_with("itl_")) return "no answer came in more than one chunk";
+  if (figure == Headline::kHitRatePct) return "the target does not say how many prompt tokens it had cached";
+  return "no turn of the measuring window had it: measure longer (method: snapshot_interval)";
+}
 
 }  // namespace
 
+std::string unknown_text(const UnknownLevel& unknown, std::string_view what) {
+  return fmt::format(
+      "{} was not measured at {} {}{} ({} of {} seeds have none), so that nobody can say whether it is within its "
+      "limit: "
+      "the search ended there. {}",
+      analysis::headline(unknown.figure).title, unknown.at, what, unknown.at == 1 ? "" : "s", unknown.seeds_without,
+      unknown.seeds, remedy(unknown.figure));
+}
+
 Result<Capacity> find_capacity(const LevelEvaluator& evaluator, const spec::SweepSpec& sweep, spec::RoutingMode mode,
                                const Slo& slo, const CapacityOptions& options) {
-  const std::uint32_t slots = batch_slots_of(sweep.deployment);
-  // With few users the caches stay cold for most of a level, which shows a deployment's start and not its capacity.
-  const std::uint32_t warm = std::max(1U, slots / 8);
-  const EdgeSearchOptions search{.start = options.start_users == 0 ? warm : options.start_users,
-                                 .limit = user_limit(sweep, options),
-                                 .growth = options.growth,
-                                 .resolution = options.resolution,
-                                 .probe_from = warm,
-                                 .probes_below = options.probes_below,
-                                 .probes_above = options.probes_above,
-                                 .probe_to = slots};
-  std::map<std::uint32_t, Judgement> judged;
-  KVIST_TRY(const Edge edge, find_edge(
-                                 [&](std::uint32_t users) -> Result<Look> {
-                                   KVIST_TRY(Judgement judgement,
-                                             judge_level(evaluator, sweep, mode, users, slo, options.judge));
-                                   const Look look = look_of(judgement);
-                                   judged.emplace(users, std::move(judgement));
-                                   return look;
-                                 },
-                                 search));
-  Capacity capacity{.mode = mode,
-                    .users = edge.last,
-                    .surely = edge.sure_last,
-                    .at_most = edge.at_most,
-                    .at_limit = edge.at_limit,
-                    .holds_again = edge.holds_again,
-                    .limited_by = std::nullopt,
-                    .levels = {}};
-  for (auto& [users, judgement] : judged) capacity.levels.push_back(std::move(judgement));
-  capacity.limited_by = limiting_objective(capacity.levels, capacity.users);
-  return capacity;
+  return CapacitySearch(evaluator, sweep, mode, slo, options).find();
 }
 
 Result<std::vector<Capacity>> find_capacities(const LevelEvaluator& evaluator, const spec::SweepSpec& sweep,
@@ -159,7 +271,9 @@ Result<std::vector<Capacity>> find_capacities(const LevelEvaluator& evaluator, c
   std::vector<Result<Capacity>> found(modes.size());
   run_searches(modes.size(), options, [&](std::size_t i, const CapacityOptions& own) {
     found[i] = find_capacity(evaluator, sweep, modes[i], slo, own);
-    if (own.progress && found[i]) own.progress(fmt::format("{}: {} users", to_string(modes[i]), found[i]->users));
+    if (!own.progress || !found[i]) return;
+    own.progress(fmt::format("{}: {}", to_string(modes[i]),
+                             found[i]->unknown ? "no answer" : fmt::format("{} users", found[i]->users)));
   });
   std::vector<Capacity> capacities;
   for (Result<Capacity>& one : found) {

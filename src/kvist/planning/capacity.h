@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kvist/base/error.h"
@@ -31,6 +32,16 @@ struct CapacityOptions {
   std::function<void(const std::string&)> progress = {};
 };
 
+/// Where a search ended because a figure was not measured: the level is neither within the SLO nor beyond it.
+struct UnknownLevel {
+  std::uint32_t at = 0;  ///< users; of find_workers() the workers
+  Headline figure = Headline::kTtftP95;
+  std::size_t seeds_without = 0;  ///< that do not have it
+  std::size_t seeds = 0;
+};
+/// "ITL p95 was not measured at 24 users (3 of 3 seeds have none): ...", with what may help. `what` is counted: "user".
+[[nodiscard]] std::string unknown_text(const UnknownLevel& unknown, std::string_view what);
+
 /// The answer for one mode. `users` is the best estimate. With the confidence asked for it is between `surely` and
 /// `at_most`, as far as the simulated levels show.
 struct Capacity {
@@ -41,11 +52,16 @@ struct Capacity {
   bool at_limit = false;                   ///< the SLO still holds at max_users
   std::vector<std::uint32_t> holds_again;  ///< higher levels at which the SLO holds again
   std::optional<Objective> limited_by;     ///< the objective that is broken at the next level; nothing at the limit
-  std::vector<Judgement> levels;           ///< all simulated levels, ascending
+  /// The most users at which a rate or a hit rate is below its limit only because so few ask for little; 0: no such
+  /// level was seen. The levels up to it do not count as broken.
+  std::uint32_t too_few = 0;
+  std::optional<UnknownLevel> unknown = {};  ///< then there is no answer, only the levels
+  std::vector<Judgement> levels;             ///< all simulated levels, ascending
 };
 
-/// Finds the most users of `sweep`'s deployment within the SLO. Errors: the evaluator's, for example for a deployment
-/// that does not fit its GPUs.
+/// Finds the most users of `sweep`'s deployment within the SLO. Where few users do not reach a least rate, the search
+/// begins above them. It ends at a level whose verdict is kUnknown. Errors: the evaluator's, for example for a
+/// deployment that does not fit its GPUs.
 [[nodiscard]] Result<Capacity> find_capacity(const LevelEvaluator& evaluator, const spec::SweepSpec& sweep,
                                              spec::RoutingMode mode, const Slo& slo, const CapacityOptions& options);
 /// Finds the answers for several modes at once, in their order.
@@ -63,6 +79,7 @@ struct WorkersNeeded {
   std::uint32_t surely_enough = 0;           ///< 0: not even max_workers certainly are
   std::vector<std::uint32_t> enough_below;   ///< smaller numbers that are enough, although some larger number is not
   std::optional<Objective> limited_by;       ///< the objective that one worker less breaks
+  std::optional<UnknownLevel> unknown = {};  ///< then there is no answer, only the levels
   std::vector<std::uint32_t> worker_counts;  ///< simulated numbers of workers, ascending
   std::vector<Judgement> levels;             ///< in the order of worker_counts
 };

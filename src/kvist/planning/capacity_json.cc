@@ -15,10 +15,7 @@ void write_objective(JsonWriter& json, const std::optional<Objective>& objective
     json.null();
     return;
   }
-  json.begin_object()
-      .field("figure", analysis::figure_of(objective->metric).key)
-      .field("limit", objective->limit)
-      .end_object();
+  json.begin_object().field("figure", spec::key_of(objective->figure)).field("limit", objective->limit).end_object();
 }
 
 std::string_view name_of(Verdict verdict) {
@@ -29,6 +26,8 @@ std::string_view name_of(Verdict verdict) {
       return "breaks";
     case Verdict::kUndecided:
       return "undecided";
+    case Verdict::kUnknown:
+      return "unknown";
   }
   return {};
 }
@@ -37,12 +36,13 @@ void write_level(JsonWriter& json, const Judgement& level) {
   json.begin_object().field("users", level.users).field("seeds", level.samples.size());
   json.field("verdict", name_of(level.verdict)).field("holds_on_average", level.holds_on_average());
   json.key("figures").begin_object();
-  for (const Metric metric : kMetrics) write_value(json, analysis::figure_of(metric).key, level.mean(metric));
+  for (std::size_t i = 0; i < spec::kFigures; ++i) {
+    write_value(json, spec::kFigureKeys[i], level.mean(static_cast<Headline>(i)));
+  }
   json.end_object().key("limits").begin_object();
   for (const ObjectiveEstimate& estimate : level.objectives) {
-    json.key(analysis::figure_of(estimate.objective.metric).key)
-        .begin_object()
-        .field("limit", estimate.objective.limit);
+    json.key(spec::key_of(estimate.objective.figure)).begin_object();
+    json.field("limit", estimate.objective.limit).field("is_least", estimate.objective.is_least());
     using Bound = double MeanInterval::*;
     const auto bound = [&](std::string_view key, Bound which) {
       write_value(json, key, estimate.figure ? std::optional(*estimate.figure.*which) : std::nullopt);
@@ -55,9 +55,24 @@ void write_level(JsonWriter& json, const Judgement& level) {
   json.end_object().end_object();
 }
 
+/// Only where the search ended without an answer.
+void write_unknown(JsonWriter& json, std::string_view number, const std::optional<UnknownLevel>& unknown) {
+  if (!unknown) return;
+  json.key("unknown").begin_object().field(number, unknown->at).field("figure", spec::key_of(unknown->figure));
+  json.field("seeds_without", unknown->seeds_without).field("seeds", unknown->seeds).end_object();
+}
+
 void write_capacity(JsonWriter& json, const Capacity& capacity, bool with_levels) {
-  json.begin_object().field("mode", to_string(capacity.mode)).field("users", capacity.users);
-  json.field("surely", capacity.surely).field("at_most", capacity.at_most).field("at_limit", capacity.at_limit);
+  const auto if_known = [&](std::string_view key, std::uint32_t users) {
+    json.key(key);
+    capacity.unknown ? json.null() : json.value(users);
+  };
+  json.begin_object().field("mode", to_string(capacity.mode));
+  if_known("users", capacity.users);
+  if_known("surely", capacity.surely);
+  if_known("at_most", capacity.at_most);
+  json.field("at_limit", capacity.at_limit).field("too_few", capacity.too_few);
+  write_unknown(json, "users", capacity.unknown);
   json.key("holds_again").begin_array();
   for (const std::uint32_t users : capacity.holds_again) json.value(users);
   json.end_array();
@@ -74,6 +89,7 @@ void write_needed(JsonWriter& json, const WorkersNeeded& needed) {
   json.begin_object().field("mode", to_string(needed.mode)).field("users", needed.users);
   json.key("workers");
   needed.workers > 0 ? json.value(needed.workers) : json.null();
+  write_unknown(json, "workers", needed.unknown);
   json.field("surely_needs", needed.surely_needs).key("surely_enough");
   needed.surely_enough > 0 ? json.value(needed.surely_enough) : json.null();
   json.key("enough_below").begin_array();
@@ -104,7 +120,7 @@ void write_knobs(JsonWriter& json, const KnobTable& knobs) {
 
 std::string plan_json(const CapacityPlan& plan) {
   JsonWriter json(2);
-  json.begin_object().field("name", plan.sweep.name).field("simulated", true);
+  json.begin_object().field("name", plan.sweep.name).field("simulated", !plan.is_measured);
   json.field("slo", to_string(plan.slo)).field("confidence", plan.confidence);
   json.field("gpus", gpus_of(plan.sweep.deployment)).field("batch_slots", batch_slots_of(plan.sweep.deployment));
   json.key("capacities").begin_array();

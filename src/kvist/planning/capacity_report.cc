@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "kvist/analysis/mode_names.h"
 #include "kvist/planning/capacity_tables.h"
@@ -20,10 +21,11 @@ using render::Document;
 using render::Heading;
 using render::Paragraph;
 
-std::string slo_text(const Slo& slo) {
-  std::string text;
-  for (const Objective& objective : slo) text += fmt::format("{}{}", text.empty() ? "" : ", ", to_string(objective));
-  return text;
+/// The objectives that need load: "Output tokens/s >= 2000".
+std::string least_text(const Slo& slo) {
+  Slo least;
+  std::ranges::copy_if(slo, std::back_inserter(least), &Objective::needs_load);
+  return slo_text(least);
 }
 
 /// "1 worker", "3 workers".
@@ -36,50 +38,6 @@ std::string subject_text(const CapacityPlan& plan) {
   return fmt::format("{}: {}, {}, {}; within {}", plan.sweep.name, counted(deployment.workers.size(), "worker"),
                      counted(gpus_of(deployment), "GPU"), counted(batch_slots_of(deployment), "batch slot"),
                      slo_text(plan.slo));
-}
-
-std::string method_text(const CapacityPlan& plan) {
-  const spec::MethodSpec& method = plan.sweep.method;
-  return fmt::format(
-      "Simulated, not measured. Each level is {} of warm-up and {} snapshots {} apart, quantiles over the last {} of "
-      "each; several seeds per level, more while the answer is open, judged by Student's t over the seeds.",
-      render::format_duration(method.warmup), method.snapshots, render::format_duration(method.snapshot_interval),
-      render::format_duration(method.window));
-}
-
-/// What a reader of the table must know beside it.
-std::vector<std::string> remarks_of(const CapacityPlan& plan) {
-  std::vector<std::string> remarks;
-  const spec::TraceSpec& trace = plan.sweep.workload.trace;
-  if (!trace.file.empty() && trace.loop == spec::TraceLoop::kOpen) {
-    remarks.push_back(fmt::format("Users are percent of the rate of {}: 100 is the traffic as it was recorded.",
-                                  std::filesystem::path(trace.file).filename().string()));
-  }
-  for (const Capacity& capacity : plan.capacities) {
-    const std::string again = islands_text(capacity);
-    if (again.empty()) continue;
-    remarks.push_back(
-        fmt::format("{}: the SLO breaks above {} users and holds again at {}. The answer is the lower end: a load that "
-                    "grows passes through the gap.",
-                    to_string(capacity.mode), capacity.users, again));
-  }
-  return remarks;
-}
-
-std::vector<std::string> worker_remarks_of(const CapacityPlan& plan) {
-  std::vector<std::string> remarks;
-  for (const WorkersNeeded& needed : plan.needed) {
-    if (needed.enough_below.empty()) continue;
-    remarks.push_back(fmt::format("{}: {} workers hold {} users too, but some number between them and {} does not.",
-                                  to_string(needed.mode), fmt::join(needed.enough_below, ", "), needed.users,
-                                  needed.workers));
-  }
-  return remarks;
-}
-
-std::string knobs_title(const KnobTable& knobs) {
-  return fmt::format("What each setting is worth, changed alone, from {} ({} routing, {})",
-                     counted(knobs.base.users, "user"), to_string(knobs.base.mode), counted(knobs.gpus, "GPU"));
 }
 
 Document document_of(const CapacityPlan& plan) {
@@ -110,10 +68,10 @@ Document document_of(const CapacityPlan& plan) {
 
 /// A limited figure over the users: a line per mode, and the limit.
 render::Plot plot_of(const CapacityPlan& plan, const Objective& objective) {
-  const analysis::NamedFigure& named = analysis::figure_of(objective.metric);
-  render::Plot plot{.title = std::string(named.plain_title),
+  const analysis::HeadlineFigure& figure = analysis::headline(objective.figure);
+  render::Plot plot{.title = std::string(figure.title),
                     .x_title = "users",
-                    .y_title = fmt::format("{} ({})", named.plain_title, named.plain_unit),
+                    .y_title = title_with_unit(objective.figure),
                     .x_kind = render::AxisScale::Kind::kLinearFromZero,
                     .series = {}};
   double last = 0;
@@ -123,18 +81,20 @@ render::Plot plot_of(const CapacityPlan& plan, const Objective& objective) {
     // Far beyond the answer the figures only flatten the part that matters.
     const double shown = 1.5 * std::max(1U, plan.capacities[i].at_most);
     for (const Judgement& level : plan.capacities[i].levels) {
-      const std::optional<double> mean = level.mean(objective.metric);
+      std::optional<double> mean = level.mean(objective.figure);
       if (!mean || level.users > shown) continue;
+      *mean *= figure.factor;
       last = std::max(last, static_cast<double>(level.users));
       series.points.push_back(
           {.x = static_cast<double>(level.users),
            .y = mean,
-           .tooltip = fmt::format("{} users: {} {}", level.users, render::format_fixed(mean, 1), named.plain_unit)});
+           .tooltip = fmt::format("{} users: {} {}", level.users, render::format_fixed(mean, 1), figure.unit)});
     }
     plot.series.push_back(std::move(series));
   }
   render::PlotSeries limit{.name = "limit", .colour = plan.capacities.size() % 5, .dashed = true, .points = {}};
-  limit.points = {{.x = 0, .y = objective.limit, .tooltip = {}}, {.x = last, .y = objective.limit, .tooltip = {}}};
+  const double height = objective.limit * figure.factor;
+  limit.points = {{.x = 0, .y = height, .tooltip = {}}, {.x = last, .y = height, .tooltip = {}}};
   plot.series.push_back(std::move(limit));
   return plot;
 }
@@ -144,6 +104,77 @@ void append_block(std::string& out, const std::string& title, const render::Tabl
 }
 
 }  // namespace
+
+std::string slo_text(const Slo& slo) {
+  std::string text;
+  for (const Objective& objective : slo) text += fmt::format("{}{}", text.empty() ? "" : ", ", to_string(objective));
+  return text;
+}
+
+std::string method_text(const CapacityPlan& plan) {
+  const spec::MethodSpec& method = plan.sweep.method;
+  return fmt::format(
+      "{} Each level is {} of warm-up and a window of {}, with exact percentiles over all turns sent within it; "
+      "several "
+      "seeds per level, more while the answer is open, judged by Student's t over the seeds.",
+      plan.is_measured ? "Measured." : "Simulated, not measured.", render::format_duration(method.warmup),
+      render::format_duration(method.snapshots * method.snapshot_interval));
+}
+
+std::vector<std::string> remarks_of(const CapacityPlan& plan) {
+  std::vector<std::string> remarks;
+  const spec::TraceSpec& trace = plan.sweep.workload.trace;
+  if (!trace.file.empty() && trace.loop == spec::TraceLoop::kOpen) {
+    remarks.push_back(fmt::format("Users are percent of the rate of {}: 100 is the traffic as it was recorded.",
+                                  std::filesystem::path(trace.file).filename().string()));
+  }
+  for (const Capacity& capacity : plan.capacities) {
+    if (capacity.unknown) {
+      remarks.push_back(fmt::format("{}: {}.", to_string(capacity.mode), unknown_text(*capacity.unknown, "user")));
+    }
+    if (capacity.too_few > 0) {
+      remarks.push_back(fmt::format("{}: {} ask for too little to reach {}.", to_string(capacity.mode),
+                                    counted(capacity.too_few, "user"), least_text(plan.slo)));
+    }
+    const std::string again = islands_text(capacity);
+    if (again.empty()) continue;
+    remarks.push_back(
+        fmt::format("{}: the SLO breaks above {} users and holds again at {}. The answer is the lower end: a load that "
+                    "grows passes through the gap.",
+                    to_string(capacity.mode), capacity.users, again));
+  }
+  return remarks;
+}
+
+std::vector<std::string> worker_remarks_of(const CapacityPlan& plan) {
+  std::vector<std::string> remarks;
+  for (const WorkersNeeded& needed : plan.needed) {
+    if (needed.unknown) {
+      remarks.push_back(fmt::format("{}: {}.", to_string(needed.mode), unknown_text(*needed.unknown, "worker")));
+      continue;
+    }
+    if (needed.enough_below.empty()) continue;
+    remarks.push_back(fmt::format("{}: {} workers hold {} users too, but some number between them and {} does not.",
+                                  to_string(needed.mode), fmt::join(needed.enough_below, ", "), needed.users,
+                                  needed.workers));
+  }
+  return remarks;
+}
+
+std::string knobs_title(const KnobTable& knobs) {
+  return fmt::format("What each setting is worth, changed alone, from {} ({} routing, {})",
+                     counted(knobs.base.users, "user"), to_string(knobs.base.mode), counted(knobs.gpus, "GPU"));
+}
+
+std::string gaps_of(const CapacityPlan& plan) {
+  std::string gaps;
+  const auto add = [&](std::string_view mode, const std::optional<UnknownLevel>& unknown, std::string_view what) {
+    if (unknown) gaps += fmt::format("{}{}: {}", gaps.empty() ? "" : "; ", mode, unknown_text(*unknown, what));
+  };
+  for (const Capacity& capacity : plan.capacities) add(to_string(capacity.mode), capacity.unknown, "user");
+  for (const WorkersNeeded& needed : plan.needed) add(to_string(needed.mode), needed.unknown, "worker");
+  return gaps;
+}
 
 std::string plan_text(const CapacityPlan& plan) {
   std::string out = subject_text(plan) + "\n" + method_text(plan) + "\n";

@@ -26,6 +26,8 @@ std::string signed_text(double value, int decimals) {
 
 std::string_view verdict_text(const Judgement& level) {
   switch (level.verdict) {
+    case Verdict::kUnknown:
+      return "unknown";
     case Verdict::kHolds:
       return "holds";
     case Verdict::kBreaks:
@@ -37,10 +39,11 @@ std::string_view verdict_text(const Judgement& level) {
 }
 
 std::string figure_text(const ObjectiveEstimate& estimate) {
-  if (!estimate.figure) return "no turn ended";
-  const double mean = estimate.figure->mean;
+  if (!estimate.figure) return "unknown";
+  const double factor = analysis::headline(estimate.objective.figure).factor;
+  const double mean = estimate.figure->mean * factor;
   const int decimals = mean < 100 ? 1 : 0;
-  return fmt::format("{:.{}f} +- {:.{}f}", mean, decimals, estimate.figure->high - mean, decimals);
+  return fmt::format("{:.{}f} +- {:.{}f}", mean, decimals, estimate.figure->high * factor - mean, decimals);
 }
 
 }  // namespace
@@ -55,9 +58,14 @@ Table capacity_table(const CapacityPlan& plan) {
               .rows = {}};
   const double gpus = gpus_of(plan.sweep.deployment);
   for (const Capacity& capacity : plan.capacities) {
+    if (capacity.unknown) {
+      const std::string missing(render::kMissing);
+      table.rows.push_back({std::string(to_string(capacity.mode)), "unknown", missing, missing, missing, missing});
+      continue;
+    }
     std::optional<double> throughput;
     for (const Judgement& level : capacity.levels) {
-      if (level.users == capacity.users) throughput = level.mean(Metric::kThroughput);
+      if (level.users == capacity.users) throughput = level.mean(Headline::kThroughput);
     }
     table.rows.push_back({std::string(to_string(capacity.mode)), fmt::format("{}", capacity.users),
                           interval_text(capacity.surely, capacity.at_most, capacity.at_limit),
@@ -76,6 +84,12 @@ Table workers_table(const CapacityPlan& plan) {
                           {"one less breaks", Align::kLeft}},
               .rows = {}};
   for (const WorkersNeeded& needed : plan.needed) {
+    if (needed.unknown) {
+      const std::string missing(render::kMissing);
+      table.rows.push_back(
+          {std::string(to_string(needed.mode)), fmt::format("{}", needed.users), "unknown", missing, missing, missing});
+      continue;
+    }
     const bool found = needed.workers > 0;
     const std::uint32_t gpus = found ? gpus_of(with_workers(plan.sweep, needed.workers).deployment) : 0;
     table.rows.push_back({std::string(to_string(needed.mode)), fmt::format("{}", needed.users),
@@ -116,8 +130,7 @@ Table knob_table(const KnobTable& knobs) {
 Table level_table(const Capacity& capacity, const Slo& slo) {
   Table table{.columns = {{"users", Align::kCenter}, {"seeds", Align::kCenter}}, .rows = {}};
   for (const Objective& objective : slo) {
-    const analysis::NamedFigure& named = analysis::figure_of(objective.metric);
-    table.columns.push_back({fmt::format("{} ({})", named.plain_title, named.plain_unit), Align::kCenter});
+    table.columns.push_back({title_with_unit(objective.figure), Align::kCenter});
   }
   table.columns.push_back({"verdict", Align::kLeft});
   for (const Judgement& level : capacity.levels) {
@@ -127,6 +140,11 @@ Table level_table(const Capacity& capacity, const Slo& slo) {
     row.emplace_back(verdict_text(level));
   }
   return table;
+}
+
+std::string title_with_unit(Headline which) {
+  const analysis::HeadlineFigure& figure = analysis::headline(which);
+  return figure.unit.ends_with("/s") ? std::string(figure.title) : fmt::format("{} ({})", figure.title, figure.unit);
 }
 
 std::string islands_text(const Capacity& capacity) {

@@ -1,10 +1,19 @@
-// Private to planning: the tables of a capacity plan.
+// Private to planning: the tables and texts of a capacity plan.
 #pragma once
 
 #include "kvist/planning/capacity_report.h"
 #include "kvist/render/table.h"
 
 namespace kvist::planning {
+
+/// "TTFT p95 <= 600 ms, Errors <= 5 %".
+[[nodiscard]] std::string slo_text(const Slo& slo);
+/// How the levels were measured or simulated, in words.
+[[nodiscard]] std::string method_text(const CapacityPlan& plan);
+/// What a reader of the tables must know beside them.
+[[nodiscard]] std::vector<std::string> remarks_of(const CapacityPlan& plan);
+[[nodiscard]] std::vector<std::string> worker_remarks_of(const CapacityPlan& plan);
+[[nodiscard]] std::string knobs_title(const KnobTable& knobs);
 
 /// A row per mode: users, interval, per GPU, what limits.
 [[nodiscard]] render::Table capacity_table(const CapacityPlan& plan);
@@ -14,6 +23,8 @@ namespace kvist::planning {
 [[nodiscard]] render::Table knob_table(const KnobTable& knobs);
 /// A row per level looked at: the limited figures with their bounds, and the verdict.
 [[nodiscard]] render::Table level_table(const Capacity& capacity, const Slo& slo);
+/// "TTFT p95 (ms)", "Output tokens/s": the head of a column.
+[[nodiscard]] std::string title_with_unit(Headline figure);
 /// "192 and 200 users": levels above the answer where the SLO holds again; empty if there are none.
 [[nodiscard]] std::string islands_text(const Capacity& capacity);
 

@@ -33,6 +33,10 @@ KnobGain gain_of(const KnobChange& change, const Result<Capacity>& after, const 
     gain.impossible = after.error().message;
     return gain;
   }
+  if (after->unknown) {
+    gain.impossible = unknown_text(*after->unknown, "user");
+    return gain;
+  }
   gain.capacity = *after;
   gain.users = static_cast<double>(after->users) - static_cast<double>(base.users);
   gain.users_low = static_cast<double>(after->surely) - static_cast<double>(base.at_most);
@@ -53,6 +57,7 @@ Result<KnobTable> measure_knobs(const LevelEvaluator& evaluator, const Feasibili
                                 const CapacityOptions& options) {
   const std::optional<spec::RoutingMode> mode = base.mode.mode();
   if (!mode) return fail(ErrorCode::kInvalidArgument, base.mode.name() + " is not a routing mode of a simulation");
+  if (base.unknown) return fail(ErrorCode::kUnavailable, "--knobs: " + unknown_text(*base.unknown, "user"));
   const std::vector<KnobChange> changes = knob_changes(sweep, *mode);
   std::vector<std::optional<Result<Capacity>>> found(changes.size());
   run_searches(changes.size(), options_near(options, base), [&](std::size_t i, const CapacityOptions& own) {
@@ -61,8 +66,9 @@ Result<KnobTable> measure_knobs(const LevelEvaluator& evaluator, const Feasibili
     found[i] = possible ? find_capacity(evaluator, change.sweep, change.mode, slo, own)
                         : Result<Capacity>(std::unexpected(possible.error()));
     if (!own.progress) return;
-    own.progress(fmt::format("{}: {} -> {}: {}", change.knob, change.from, change.to,
-                             *found[i] ? fmt::format("{} users", (*found[i])->users) : "not possible"));
+    own.progress(
+        fmt::format("{}: {} -> {}: {}", change.knob, change.from, change.to,
+                    *found[i] && !(*found[i])->unknown ? fmt::format("{} users", (*found[i])->users) : "not possible"));
   });
   KnobTable table{.base = base, .gpus = gpus_of(sweep.deployment), .gains = {}};
   for (std::size_t i = 0; i < changes.size(); ++i) {

@@ -25,7 +25,7 @@ Result<std::unique_ptr<workload::TurnSource>> source_of(spec::WorkloadSpec workl
 Result<LevelFigures> SimulatedEvaluator::evaluate(const spec::SweepSpec& sweep,
                                                   const simulation::LevelPlan& level) const {
   spec::SweepSpec lean = sweep;
-  lean.simulation.keep_token_gaps = false;
+  lean.simulation.keep_token_gaps = gaps_ == workload::TurnClock::Gaps::kKeep;
   lean.simulation.timeline_period = Duration(0);
   for (spec::WorkerSpec& worker : lean.deployment.workers) {
     KVIST_TRY(worker, perfmodel::resolve(worker));
@@ -43,7 +43,7 @@ Result<LevelFigures> SimulatedEvaluator::evaluate(const spec::SweepSpec& sweep,
   record.measure_from = outcome.measure_from;
   record.measure_to = outcome.measure_to;
   record.snapshots = std::move(outcome.snapshots);
-  return figures_of(analysis::analyse(record, lean.method));
+  return figures_of(analysis::analyse(record, lean.method, analysis::schedule_of(lean.workload)));
 }
 
 std::uint64_t level_seed(const spec::SweepSpec& sweep, std::uint32_t users, std::uint32_t repetition) {

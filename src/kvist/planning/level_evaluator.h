@@ -8,6 +8,7 @@
 #include "kvist/simulation/level.h"
 #include "kvist/spec/sweep.h"
 #include "kvist/workload/load_input.h"
+#include "kvist/workload/turn_clock.h"
 
 namespace kvist::planning {
 
@@ -26,14 +27,18 @@ class LevelEvaluator {
 class SimulatedEvaluator final : public LevelEvaluator {
  public:
   SimulatedEvaluator() = default;
-  /// `input`: what the sweep's workload replays (results::load_input).
-  explicit SimulatedEvaluator(workload::LoadInput input) : input_(std::move(input)) {}
+  /// `input`: what the sweep's workload replays (results::load_input). Without `gaps`, which take time and memory, a
+  /// level has no ITL.
+  explicit SimulatedEvaluator(workload::LoadInput input,
+                              workload::TurnClock::Gaps gaps = workload::TurnClock::Gaps::kDrop)
+      : input_(std::move(input)), gaps_(gaps) {}
 
   [[nodiscard]] Result<LevelFigures> evaluate(const spec::SweepSpec& sweep,
                                               const simulation::LevelPlan& level) const override;
 
  private:
   workload::LoadInput input_;
+  workload::TurnClock::Gaps gaps_ = workload::TurnClock::Gaps::kDrop;
 };
 
 /// The seed of a repetition at a level. It is the same for every deployment and mode, so that they are compared over

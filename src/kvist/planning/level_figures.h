@@ -5,25 +5,35 @@
 #include <cstddef>
 #include <optional>
 
+#include "kvist/analysis/headline.h"
 #include "kvist/analysis/level_analysis.h"
 #include "kvist/analysis/named_figures.h"
 
 namespace kvist::planning {
 
+using analysis::Headline;
 using analysis::kMetrics;
 using analysis::Metric;
 
-/// One value per metric; nothing if a level does not have the figure (no turn ended in any window).
+/// Two values each where a figure has two definitions: the exact one, by which plans judge, and that of the published
+/// method, which fits compare with published figures. Nothing if a level does not have the figure (no turn ended).
 class LevelFigures {
  public:
-  [[nodiscard]] std::optional<double>& operator[](Metric metric) { return values_[static_cast<std::size_t>(metric)]; }
+  [[nodiscard]] std::optional<double>& operator[](Metric metric) {
+    return published_[static_cast<std::size_t>(metric)];
+  }
   [[nodiscard]] const std::optional<double>& operator[](Metric metric) const {
-    return values_[static_cast<std::size_t>(metric)];
+    return published_[static_cast<std::size_t>(metric)];
+  }
+  [[nodiscard]] std::optional<double>& operator[](Headline figure) { return exact_[static_cast<std::size_t>(figure)]; }
+  [[nodiscard]] const std::optional<double>& operator[](Headline figure) const {
+    return exact_[static_cast<std::size_t>(figure)];
   }
   bool operator==(const LevelFigures&) const = default;
 
  private:
-  std::array<std::optional<double>, kMetrics.size()> values_ = {};
+  std::array<std::optional<double>, kMetrics.size()> published_ = {};
+  std::array<std::optional<double>, analysis::kHeadlines> exact_ = {};
 };
 
 /// The figures of a level's analysis.

@@ -13,24 +13,42 @@ namespace kvist::planning {
 namespace {
 
 ObjectiveEstimate estimate(const Objective& objective, const std::vector<LevelFigures>& samples, double confidence) {
-  ObjectiveEstimate estimate{.objective = objective, .figure = std::nullopt, .verdict = Verdict::kBreaks};
+  ObjectiveEstimate estimate{.objective = objective, .figure = {}, .verdict = Verdict::kUnknown};
   std::vector<double> values;
   for (const LevelFigures& sample : samples) {
-    if (!sample[objective.metric]) return estimate;
-    values.push_back(*sample[objective.metric]);
+    if (const std::optional<double>& value = sample[objective.figure]) values.push_back(*value);
   }
+  estimate.seeds_without = samples.size() - values.size();
+  if (estimate.seeds_without > 0) return estimate;
   estimate.figure = mean_interval(values, confidence);
-  estimate.verdict = estimate.figure->high <= objective.limit ? Verdict::kHolds
-                     : estimate.figure->low > objective.limit ? Verdict::kBreaks
-                                                              : Verdict::kUndecided;
+  const bool low_is_allowed = objective.allows(estimate.figure->low);
+  const bool high_is_allowed = objective.allows(estimate.figure->high);
+  estimate.verdict = low_is_allowed && high_is_allowed   ? Verdict::kHolds
+                     : low_is_allowed || high_is_allowed ? Verdict::kUndecided
+                                                         : Verdict::kBreaks;
   return estimate;
 }
 
-/// A figure as a share of its limit; 1 is the limit itself.
+/// How far a figure is on the way to its limit; 1 is the limit itself, and beyond it is above 1.
 double share_of_limit(const ObjectiveEstimate& estimate) {
-  if (!estimate.figure) return std::numeric_limits<double>::infinity();
-  if (estimate.objective.limit > 0) return estimate.figure->mean / estimate.objective.limit;
-  return estimate.figure->mean > 0 ? std::numeric_limits<double>::infinity() : 0;
+  if (!estimate.figure) return 0;
+  const bool is_least = estimate.objective.is_least();
+  const double part = is_least ? estimate.objective.limit : estimate.figure->mean;
+  const double whole = is_least ? estimate.figure->mean : estimate.objective.limit;
+  if (whole > 0) return part / whole;
+  return part > 0 ? std::numeric_limits<double>::infinity() : 0;
+}
+
+bool is_within(const ObjectiveEstimate& one) {
+  return one.figure && one.objective.allows(one.figure->mean);
+}
+
+/// A level breaks an SLO as soon as one figure is surely beyond its limit, whatever is not known of the others.
+Verdict together(Verdict all, Verdict one) {
+  for (const Verdict worst : {Verdict::kBreaks, Verdict::kUnknown, Verdict::kUndecided}) {
+    if (all == worst || one == worst) return worst;
+  }
+  return Verdict::kHolds;
 }
 
 }  // namespace
@@ -51,8 +69,19 @@ MeanInterval mean_interval(std::span<const double> samples, double confidence) {
 }
 
 bool Judgement::holds_on_average() const {
-  return std::ranges::all_of(
-      objectives, [](const ObjectiveEstimate& one) { return one.figure && one.figure->mean <= one.objective.limit; });
+  return std::ranges::all_of(objectives, is_within);
+}
+
+bool Judgement::lacks_load() const {
+  return !holds_on_average() && std::ranges::all_of(objectives, [](const ObjectiveEstimate& one) {
+    return is_within(one) || (one.figure && one.objective.needs_load());
+  });
+}
+
+const ObjectiveEstimate& Judgement::unknown() const {
+  const auto found = std::ranges::find(objectives, Verdict::kUnknown, &ObjectiveEstimate::verdict);
+  KVIST_CHECK(found != objectives.end(), "every figure of the level is known");
+  return *found;
 }
 
 const ObjectiveEstimate& Judgement::tightest() const {
@@ -60,12 +89,12 @@ const ObjectiveEstimate& Judgement::tightest() const {
   return *std::ranges::max_element(objectives, {}, share_of_limit);
 }
 
-std::optional<double> Judgement::mean(Metric metric) const {
+std::optional<double> Judgement::mean(Headline figure) const {
   double sum = 0;
   std::size_t count = 0;
   for (const LevelFigures& sample : samples) {
-    if (!sample[metric]) continue;
-    sum += *sample[metric];
+    if (!sample[figure]) continue;
+    sum += *sample[figure];
     ++count;
   }
   return count == 0 ? std::nullopt : std::optional(sum / static_cast<double>(count));
@@ -74,13 +103,8 @@ std::optional<double> Judgement::mean(Metric metric) const {
 Judgement judge_samples(std::uint32_t users, std::vector<LevelFigures> samples, const Slo& slo, double confidence) {
   Judgement judgement{.users = users, .samples = std::move(samples), .objectives = {}, .verdict = Verdict::kHolds};
   for (const Objective& objective : slo) {
-    const ObjectiveEstimate& one =
-        judgement.objectives.emplace_back(estimate(objective, judgement.samples, confidence));
-    if (one.verdict == Verdict::kBreaks) {
-      judgement.verdict = Verdict::kBreaks;
-    } else if (one.verdict == Verdict::kUndecided && judgement.verdict == Verdict::kHolds) {
-      judgement.verdict = Verdict::kUndecided;
-    }
+    judgement.objectives.push_back(estimate(objective, judgement.samples, confidence));
+    judgement.verdict = together(judgement.verdict, judgement.objectives.back().verdict);
   }
   return judgement;
 }

@@ -23,9 +23,10 @@ struct JudgeOptions {
 };
 
 enum class Verdict {
-  kHolds,      ///< every figure's upper bound is within its limit
-  kBreaks,     ///< some figure's lower bound is above its limit
+  kHolds,      ///< every figure is within its limit, with the whole of its interval
+  kBreaks,     ///< some figure is beyond its limit, with the whole of its interval
   kUndecided,  ///< neither, after all seeds
+  kUnknown,    ///< none is surely beyond its limit, and some figure was not measured: nobody can say
 };
 
 /// A mean with its interval: with the given confidence the true mean is above `low`, and with the same confidence it is
@@ -43,6 +44,7 @@ struct MeanInterval {
 struct ObjectiveEstimate {
   Objective objective;
   std::optional<MeanInterval> figure;  ///< over the seeds; nothing if a seed does not have the figure
+  std::size_t seeds_without = 0;       ///< that do not have it
   Verdict verdict = Verdict::kUndecided;
 };
 
@@ -53,16 +55,20 @@ struct Judgement {
   std::vector<ObjectiveEstimate> objectives;
   Verdict verdict = Verdict::kUndecided;
 
-  /// Whether every mean is within its limit.
+  /// Whether every mean is known and within its limit.
   [[nodiscard]] bool holds_on_average() const;
-  /// The objective that is farthest above, or closest to, its limit.
+  /// Whether on average it breaks only objectives that more load would satisfy.
+  [[nodiscard]] bool lacks_load() const;
+  /// The known objective that is farthest beyond, or closest to, its limit.
   [[nodiscard]] const ObjectiveEstimate& tightest() const;
+  /// The first objective whose figure is not known. Requires: verdict == kUnknown.
+  [[nodiscard]] const ObjectiveEstimate& unknown() const;
   /// Mean of a figure over the seeds that have it.
-  [[nodiscard]] std::optional<double> mean(Metric metric) const;
+  [[nodiscard]] std::optional<double> mean(Headline figure) const;
 };
 
-/// Judges the samples of a level. A missing figure breaks its objective, because no turn ended. Requires: at least one
-/// sample.
+/// Judges the samples of a level. A figure that some sample does not have is unknown: it is neither within its limit
+/// nor beyond it. Requires: at least one sample.
 [[nodiscard]] Judgement judge_samples(std::uint32_t users, std::vector<LevelFigures> samples, const Slo& slo,
                                       double confidence);
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 
@@ -15,20 +14,23 @@ namespace {
 
 /// No SLO has more parts; a longer text is no SLO.
 constexpr std::size_t kMaxSloBytes = 1'024;
+constexpr double kMostPerSecond = 1e12;
 
-struct Name {
-  std::string_view name;
-  Metric metric;
-};
-constexpr std::array<Name, 7> kNames = {{
-    {"ttft_p50", Metric::kTtftP50},
-    {"ttft_p95", Metric::kTtftP95},
-    {"tpot_p50", Metric::kTpotP50},
-    {"tpot_p95", Metric::kTpotP95},
-    {"latency_p50", Metric::kLatencyP50},
-    {"latency_p95", Metric::kLatencyP95},
-    {"error", Metric::kErrorPct},
-}};
+/// The name of a figure in an SLO: its key without the unit that the limit has.
+std::string_view short_name(std::string_view key) {
+  for (const std::string_view unit : {"_ms", "_pct"}) {
+    if (key.ends_with(unit)) return key.substr(0, key.size() - unit.size());
+  }
+  return key;
+}
+
+std::optional<Headline> find_objective(std::string_view name) {
+  for (std::size_t i = 0; i < spec::kFigures; ++i) {
+    const std::string_view key = spec::kFigureKeys[i];
+    if (name == key || name == short_name(key)) return static_cast<Headline>(i);
+  }
+  return std::nullopt;
+}
 
 std::string_view trim(std::string_view text) {
   const auto first = text.find_first_not_of(' ');
@@ -57,24 +59,46 @@ Result<double> read_percent(std::string_view part, std::string_view value) {
   return *percent;
 }
 
-Result<Objective> read_objective(std::string_view part) {
-  const auto equals = part.find('=');
-  if (equals == std::string_view::npos) return wrong(part, "expected NAME=LIMIT, such as ttft_p95=600ms");
-  const std::string_view name = trim(part.substr(0, equals));
-  const std::string_view value = trim(part.substr(equals + 1));
-  const auto* known = std::ranges::find(kNames, name, &Name::name);
-  if (known == kNames.end()) {
-    std::string names;
-    for (const Name& one : kNames) names += fmt::format("{}{}", names.empty() ? "" : ", ", one.name);
-    return wrong(part, fmt::format("no objective \"{}\"; there are {}", name, names));
-  }
-  KVIST_TRY(const double limit,
-            known->metric == Metric::kErrorPct ? read_percent(part, value) : read_milliseconds(part, value));
-  return Objective{known->metric, limit};
+Result<double> read_rate(std::string_view part, std::string_view value) {
+  const auto node = YamlNode::parse(value, "--slo");
+  const auto rate = node ? node->as_double(0, kMostPerSecond) : Result<double>(std::unexpected(node.error()));
+  if (!rate || *rate <= 0) return wrong(part, "expected a number above 0 per second, such as 2000");
+  return *rate;
 }
 
-bool limits(const Slo& slo, Metric metric) {
-  return std::ranges::find(slo, metric, &Objective::metric) != slo.end();
+Result<double> read_limit(Headline figure, std::string_view part, std::string_view value) {
+  if (spec::key_of(figure).ends_with("_ms")) return read_milliseconds(part, value);
+  if (analysis::headline(figure).is_percentage()) return read_percent(part, value);
+  return read_rate(part, value);
+}
+
+std::string known_names() {
+  std::string names;
+  for (const std::string_view key : spec::kFigureKeys) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", short_name(key));
+  }
+  return names;
+}
+
+Result<Objective> read_objective(std::string_view part) {
+  const auto sign = part.find_first_of("<>=");
+  if (sign == std::string_view::npos) return wrong(part, "expected NAME=LIMIT, such as ttft_p95=600ms");
+  const std::string_view relation = part.substr(sign, part[sign] == '=' ? 1 : 2);
+  if (relation != "=" && !relation.ends_with('=')) return wrong(part, "expected =, <= or >= between name and limit");
+  const std::string_view name = trim(part.substr(0, sign));
+  const std::optional<Headline> figure = find_objective(name);
+  if (!figure) return wrong(part, fmt::format("no objective \"{}\"; there are {}", name, known_names()));
+  const Objective direction{.figure = *figure};
+  if (relation != "=" && (relation == ">=") != direction.is_least()) {
+    return wrong(part, direction.is_least() ? "more of this figure is better: its limit is the least (>=)"
+                                            : "less of this figure is better: its limit is the most (<=)");
+  }
+  KVIST_TRY(const double limit, read_limit(*figure, part, trim(part.substr(sign + relation.size()))));
+  return Objective{*figure, limit};
+}
+
+bool limits(const Slo& slo, Headline figure) {
+  return std::ranges::find(slo, figure, &Objective::figure) != slo.end();
 }
 
 }  // namespace
@@ -87,30 +111,49 @@ Result<Slo> parse_slo(std::string_view text) {
     const std::string_view part = trim(text.substr(begin, comma - begin));
     begin = comma + 1;
     KVIST_TRY(const Objective objective, read_objective(part));
-    if (limits(slo, objective.metric)) return wrong(part, "this objective is given twice");
+    if (limits(slo, objective.figure)) return wrong(part, "this objective is given twice");
     slo.push_back(objective);
   }
   return slo;
 }
 
+Result<void> check_measurable(const Slo& slo, const spec::SweepSpec& sweep) {
+  for (const Objective& objective : slo) {
+    const std::optional<std::string> missing = spec::missing_for(objective.figure, sweep);
+    if (missing) return fail(ErrorCode::kInvalidArgument, "--slo: " + *missing);
+  }
+  return {};
+}
+
+bool needs_gaps(const Slo& slo) {
+  return std::ranges::any_of(
+      slo, [](const Objective& objective) { return spec::key_of(objective.figure).starts_with("itl_"); });
+}
+
 Slo with_error_limit(Slo slo, double max_error_pct) {
-  if (!limits(slo, Metric::kErrorPct)) slo.push_back({Metric::kErrorPct, max_error_pct});
+  if (!limits(slo, Headline::kErrorPct)) slo.push_back({Headline::kErrorPct, max_error_pct});
   return slo;
 }
 
 std::string to_string(const Slo& slo) {
   std::string text;
   for (const Objective& objective : slo) {
-    const auto* known = std::ranges::find(kNames, objective.metric, &Name::metric);
-    const std::string_view unit = objective.metric == Metric::kErrorPct ? "%" : "ms";
-    text += fmt::format("{}{}={}{}", text.empty() ? "" : ",", known->name, render::format_plain(objective.limit), unit);
+    const std::string_view key = spec::key_of(objective.figure);
+    const std::string_view unit = analysis::headline(objective.figure).is_percentage() ? "%"
+                                  : key.ends_with("_ms")                               ? "ms"
+                                                                                       : "";
+    text +=
+        fmt::format("{}{}={}{}", text.empty() ? "" : ",", short_name(key), render::format_plain(objective.limit), unit);
   }
   return text;
 }
 
 std::string to_string(const Objective& objective) {
-  const analysis::NamedFigure& named = analysis::figure_of(objective.metric);
-  return fmt::format("{} <= {} {}", named.plain_title, render::format_plain(objective.limit), named.plain_unit);
+  const analysis::HeadlineFigure& figure = analysis::headline(objective.figure);
+  const bool has_unit_in_title = figure.unit.ends_with("/s");
+  return fmt::format("{} {} {}{}{}", figure.title,
+                     objective.is_least() ? ">=" : "<=", render::format_plain(objective.limit * figure.factor),
+                     has_unit_in_title ? "" : " ", has_unit_in_title ? "" : figure.unit);
 }
 
 }  // namespace kvist::planning

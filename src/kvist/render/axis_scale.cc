@@ -36,6 +36,8 @@ AxisScale::AxisScale(Kind kind, const std::vector<double>& values) : kind_(kind)
     ticks_ = std::move(usable);
   } else if (kind == Kind::kLogarithmic) {
     build_logarithmic(usable);
+  } else if (kind == Kind::kLinearWithZero) {
+    build_with_zero(usable);
   } else {
     build_linear(usable);
   }
@@ -47,6 +49,18 @@ void AxisScale::build_linear(const std::vector<double>& values) {
   const int steps = std::clamp(static_cast<int>(std::ceil(largest / step - 1e-9)), 1, kMaxTicks);
   high_ = step * steps;
   for (int i = 0; i <= steps; ++i) ticks_.push_back(step * i);
+}
+
+void AxisScale::build_with_zero(const std::vector<double>& values) {
+  const double smallest = values.empty() ? 0 : std::min(0.0, values.front());
+  const double largest = values.empty() ? 0 : std::max(0.0, values.back());
+  if (largest - smallest < kSmallest) return build_linear({});
+  const double step = round_up((largest - smallest) / kTicksWanted);
+  const int below = std::clamp(static_cast<int>(std::ceil(-smallest / step - 1e-9)), 0, kMaxTicks);
+  const int above = std::clamp(static_cast<int>(std::ceil(largest / step - 1e-9)), 0, kMaxTicks);
+  low_ = -step * below;
+  high_ = step * above;
+  for (int i = -below; i <= above; ++i) ticks_.push_back(step * i);
 }
 
 void AxisScale::build_logarithmic(const std::vector<double>& values) {

@@ -12,16 +12,20 @@ class AxisScale {
  public:
   enum class Kind {
     kLinearFromZero,
-    kLogarithmic,  ///< values at or below 0 are ignored
-    kLevels,       ///< exactly the values given, evenly spaced: concurrency levels are a choice, not a measurement
+    kLinearWithZero,  ///< values may be below 0, which is always in sight
+    kLogarithmic,     ///< values at or below 0 are ignored
+    kLevels,          ///< exactly the values given, evenly spaced: concurrency levels are a choice, not a measurement
   };
   AxisScale(Kind kind, const std::vector<double>& values);
 
   [[nodiscard]] double position(double value) const;
   [[nodiscard]] const std::vector<double>& ticks() const { return ticks_; }
+  /// Whether values lie on both sides of 0, or below it.
+  [[nodiscard]] bool goes_below_zero() const { return kind_ == Kind::kLinearWithZero && low_ < 0; }
 
  private:
   void build_linear(const std::vector<double>& values);
+  void build_with_zero(const std::vector<double>& values);
   void build_logarithmic(const std::vector<double>& values);
 
   Kind kind_;

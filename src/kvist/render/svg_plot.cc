@@ -57,7 +57,7 @@ class Drawing {
           all.push_back(point.x);
         } else if (point.y) {
           all.push_back(*point.y);
-          if (has_band(point)) all.push_back(*point.high);
+          if (has_band(point)) all.insert(all.end(), {*point.low, *point.high});
         }
       }
     }
@@ -75,6 +75,10 @@ class Drawing {
       append("<line class=\"grid\" x1=\"{}\" y1=\"{:.1f}\" x2=\"{}\" y2=\"{:.1f}\"/>", kLeft, y, kWidth - kRight, y);
       append("<text class=\"tick\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kLeft - 6, y + 3.5,
              format_tick(tick));
+    }
+    if (y_.goes_below_zero()) {
+      append("<line class=\"base\" x1=\"{0}\" y1=\"{1:.1f}\" x2=\"{2}\" y2=\"{1:.1f}\"/>\n", kLeft, y_of(0),
+             kWidth - kRight);
     }
     const double middle = (kTop + kHeight - kBottom) / 2;
     append("<text class=\"axis\" text-anchor=\"middle\" transform=\"translate(13 {:.1f}) rotate(-90)\">{}</text>\n",

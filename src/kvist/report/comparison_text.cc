@@ -17,7 +17,7 @@ constexpr std::array kVerdicts = {analysis::PairedVerdict::kBetter, analysis::Pa
                                   analysis::PairedVerdict::kRefused};
 
 std::string change_text(const analysis::ComparedFigure& figure, double value) {
-  return figure.is_percentage ? fmt::format("{:+.1f}", value) : fmt::format("{:.3f}", value);
+  return figure.is_percentage() ? fmt::format("{:+.1f}", value) : fmt::format("{:.3f}", value);
 }
 
 /// All modes of all runs, in the order of their first mention.
@@ -46,10 +46,11 @@ void write_figure(JsonWriter& json, const analysis::ComparedFigure& figure,
   json.rounded_field("candidate", comparison.candidate.value_or(kMissingNumber));
   const bool any = comparison.change.pairs > 0;
   json.field("pairs", comparison.change.pairs);
-  json.rounded_field(figure.is_percentage ? "difference" : "ratio", any ? comparison.change.estimate : kMissingNumber);
+  json.rounded_field(figure.is_percentage() ? "difference" : "ratio",
+                     any ? comparison.change.estimate : kMissingNumber);
   json.rounded_field("low", comparison.change.low);
   json.rounded_field("high", comparison.change.high);
-  json.rounded_field(figure.is_percentage ? "detectable_points" : "detectable_pct",
+  json.rounded_field(figure.is_percentage() ? "detectable_points" : "detectable_pct",
                      comparison.detectable.value_or(kMissingNumber));
   json.field("verdict", to_string(comparison.verdict)).end_object();
 }
@@ -78,7 +79,7 @@ std::string detectable_text(const analysis::LevelComparison& level) {
     const std::optional<double>& change = level.figures[i].detectable;
     if (!change) continue;
     text += fmt::format("{}{} {:.{}f}{}", text.empty() ? "" : ", ", figure.figure().title, *change,
-                        *change < 10 ? 1 : 0, figure.is_percentage ? " points" : " %");
+                        *change < 10 ? 1 : 0, figure.is_percentage() ? " points" : " %");
   }
   return text;
 }
@@ -144,7 +145,7 @@ render::Table comparison_table(const analysis::RunComparison& comparison, const 
   render::Table table;
   table.columns = {{"Level"}, {"Pairs"}};
   for (const analysis::ComparedFigure& figure : analysis::kComparedFigures) {
-    table.columns.push_back({fmt::format("{}{}", figure.figure().title, figure.is_percentage ? ", points" : "")});
+    table.columns.push_back({fmt::format("{}{}", figure.figure().title, figure.is_percentage() ? ", points" : "")});
   }
   for (const analysis::LevelComparison& level : comparison.levels) {
     if (level.mode != mode) continue;

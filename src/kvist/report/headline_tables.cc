@@ -106,6 +106,13 @@ void add_further_tables(render::Document& document, const analysis::RunAnalysis&
   add("TPOT: time per output token, the mean of each request", {Headline::kTpotP50, Headline::kTpotP95});
   add("ITL: gaps between tokens, pooled", {Headline::kItlP50, Headline::kItlP95, Headline::kItlP99});
   add("Latency: from sending to the end of the answer", {Headline::kLatencyP50, Headline::kLatencyP95});
+  if (spec::has_schedule(analysis.sweep().workload)) {
+    add("TTFT from sending, and from the schedule: from when the turn was due",
+        {Headline::kTtftP50, Headline::kTtftFromScheduleP50, Headline::kTtftP95, Headline::kTtftFromScheduleP95,
+         Headline::kTtftP99, Headline::kTtftFromScheduleP99});
+    add("Latency from sending, and from the schedule", {Headline::kLatencyP50, Headline::kLatencyFromScheduleP50,
+                                                        Headline::kLatencyP95, Headline::kLatencyFromScheduleP95});
+  }
 }
 
 void add_exclusion_note(render::Document& document, const analysis::RunAnalysis& analysis) {

@@ -207,8 +207,8 @@ std::string load_summary_json(const LoadRun& run, const LoadFigures& figures) {
   distribution(json, "itl_ms", exact.itl_ms);
   distribution(json, "request_mean_itl_ms", exact.itl_request_mean_ms);
   distribution(json, "latency_ms", exact.latency_ms);
-  distribution(json, "ttft_from_schedule_ms", figures.ttft_from_schedule_ms);
-  distribution(json, "latency_from_schedule_ms", figures.latency_from_schedule_ms);
+  distribution(json, "ttft_from_schedule_ms", exact.ttft_from_schedule_ms);
+  distribution(json, "latency_from_schedule_ms", exact.latency_from_schedule_ms);
   distribution(json, "send_delay_ms", figures.send_delay_ms);
   json.end_object();
   arrivals(json, figures);

@@ -55,17 +55,9 @@ void add_rates(const results::LevelRecord& level, LoadFigures& figures) {
   if (all_have_usage) figures.prompt_tokens_per_s = static_cast<double>(prompt_tokens) / figures.window_s;
 }
 
-void add_schedule(const results::LevelRecord& level, LoadFigures& figures) {
-  std::vector<double> ttft;
-  std::vector<double> latency;
+void add_send_delay(const results::LevelRecord& level, LoadFigures& figures) {
   std::vector<double> delay;
-  for (const TurnSample* turn : measured_turns(level)) {
-    latency.push_back(to_milliseconds(turn->ended - turn->intended));
-    delay.push_back(to_milliseconds(turn->sent - turn->intended));
-    if (analysis::has_first_token(*turn)) ttft.push_back(to_milliseconds(turn->first_token - turn->intended));
-  }
-  figures.ttft_from_schedule_ms = describe(std::move(ttft));
-  figures.latency_from_schedule_ms = describe(std::move(latency));
+  for (const TurnSample* turn : measured_turns(level)) delay.push_back(to_milliseconds(turn->sent - turn->intended));
   figures.send_delay_ms = describe(std::move(delay));
 }
 
@@ -140,13 +132,14 @@ std::vector<const TurnSample*> measured_turns(const results::LevelRecord& level)
 LoadFigures figures_of(const LoadRun& run) {
   LoadFigures figures;
   std::vector<analysis::Measurement> measurements;
-  measurements.push_back(analysis::measure(run.level, {.max_error_pct = 100}));
+  measurements.push_back(
+      analysis::measure(run.level, {.max_error_pct = 100}, nullptr, analysis::schedule_of(run.workload)));
   figures.level = analysis::merge_repetitions(std::move(measurements));
   figures.window_s = figures.exact().window_s;
   figures.totals = totals_of(run.level);
   set_hit_rate(figures);
   add_rates(run.level, figures);
-  add_schedule(run.level, figures);
+  add_send_delay(run.level, figures);
   if (run.workload.arrivals.is_open() && run.workload.trace.file.empty()) {
     const double rate = run.rate_per_s.value_or(0);
     figures.arrivals = analysis::test_arrivals(run.level, ordered_arrivals(run, rate), rate, run.held_back);

@@ -73,11 +73,9 @@ struct LoadFigures {
   analysis::MeasuredLevel level;
   LoadTotals totals;
   double window_s = 0;
-  std::optional<double> completed_per_s;      ///< successful turns that ended within the window
-  std::optional<double> prompt_tokens_per_s;  ///< theirs; nothing where one sent no usage
-  std::optional<double> output_tokens_per_s;  ///< that arrived within the window
-  Distribution ttft_from_schedule_ms;         ///< first token - intended
-  Distribution latency_from_schedule_ms;
+  std::optional<double> completed_per_s;          ///< successful turns that ended within the window
+  std::optional<double> prompt_tokens_per_s;      ///< theirs; nothing where one sent no usage
+  std::optional<double> output_tokens_per_s;      ///< that arrived within the window
   Distribution send_delay_ms;                     ///< sent - intended
   std::optional<analysis::ArrivalTest> arrivals;  ///< open loop
 

@@ -81,9 +81,14 @@ std::string percentiles(const LoadRun& run, const LoadFigures& figures) {
       {"TPOT (mean of a request)", &exact.tpot_ms, Headline::kTpotP50, Headline::kTpotP95, {}},
       {"ITL (gaps, pooled)", &exact.itl_ms, Headline::kItlP50, Headline::kItlP95, Headline::kItlP99},
       {"latency", &exact.latency_ms, Headline::kLatencyP50, Headline::kLatencyP95, {}}};
-  if (run.workload.arrivals.is_open() || !run.workload.trace.file.empty()) {
-    rows.push_back({"TTFT from the schedule", &figures.ttft_from_schedule_ms, {}, {}, {}});
-    rows.push_back({"latency from the schedule", &figures.latency_from_schedule_ms, {}, {}, {}});
+  if (analysis::schedule_of(run.workload) == analysis::Schedule::kOpen) {
+    rows.push_back({"TTFT from the schedule", &exact.ttft_from_schedule_ms, Headline::kTtftFromScheduleP50,
+                    Headline::kTtftFromScheduleP95, Headline::kTtftFromScheduleP99});
+    rows.push_back({"latency from the schedule",
+                    &exact.latency_from_schedule_ms,
+                    Headline::kLatencyFromScheduleP50,
+                    Headline::kLatencyFromScheduleP95,
+                    {}});
   }
   render::Table table;
   table.columns = {{"milliseconds", render::Align::kLeft}, {"p50"}, {"p95"}, {"p99"}, {"max"}, {"n"}};

@@ -157,6 +157,14 @@ void add_exact_percentiles(render::Document& document, const analysis::RunAnalys
   add_distribution(document, analysis, "ITL, mean of each request (ms)", {&E::itl_request_mean_ms, {}, {}, {}});
   add_distribution(document, analysis, "Latency (ms)",
                    {&E::latency_ms, Headline::kLatencyP50, Headline::kLatencyP95, {}});
+  if (spec::has_schedule(analysis.sweep().workload)) {
+    add_distribution(document, analysis, "TTFT from the schedule (ms)",
+                     {&E::ttft_from_schedule_ms, Headline::kTtftFromScheduleP50, Headline::kTtftFromScheduleP95,
+                      Headline::kTtftFromScheduleP99});
+    add_distribution(
+        document, analysis, "Latency from the schedule (ms)",
+        {&E::latency_from_schedule_ms, Headline::kLatencyFromScheduleP50, Headline::kLatencyFromScheduleP95, {}});
+  }
   add_rates(document, analysis);
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "kvist/analysis/level_figures.h"
@@ -28,17 +29,44 @@ std::string cell_of(const analysis::MeasuredLevel* level, analysis::LevelFigure 
   return cell;
 }
 
-std::string error_cell(const analysis::MeasuredLevel* level) {
-  std::string cell = cell_of(level, analysis::figure::error_pct, render::format_pct);
-  if (level != nullptr && level->analysis.excluded) cell += " (excluded)";
-  return cell;
-}
-
 /// A table with one row per level: the level first, then a cell per column.
 struct LevelColumn {
   std::string title;
   std::function<std::string(std::uint32_t)> cell;
 };
+
+/// "2/3": repetitions that count, of all.
+LevelColumn valid_column(const analysis::RunAnalysis& analysis, const spec::Arm& mode) {
+  return {"Valid Runs", [&analysis, mode](std::uint32_t concurrency) {
+            const analysis::MeasuredLevel* level = analysis.find(mode, concurrency);
+            if (level == nullptr) return std::string(render::kMissing);
+            return fmt::format("{}/{}", level->counted(), level->repetitions.size());
+          }};
+}
+
+/// "1 run excluded (33.0% errors)": a footnote to a level.
+std::string note_of(const analysis::MeasuredLevel* level) {
+  if (level == nullptr) return "not measured";
+  if (level->analysis.excluded) return "every run has too many errors";
+  std::size_t left_out = 0;
+  double least = 100;
+  double most = 0;
+  for (const analysis::Measurement& repetition : level->repetitions) {
+    if (level->counts(repetition)) continue;
+    ++left_out;
+    least = std::min(least, repetition.analysis.error_pct.value_or(0));
+    most = std::max(most, repetition.analysis.error_pct.value_or(0));
+  }
+  if (left_out == 0) return {};
+  return fmt::format("{} run{} excluded ({}{} errors)", left_out, left_out == 1 ? "" : "s",
+                     left_out == 1 ? "" : render::format_fixed(least, 1) + " to ", render::format_pct(most));
+}
+
+std::string error_cell(const analysis::MeasuredLevel* level) {
+  std::string cell = cell_of(level, analysis::figure::error_pct, render::format_pct);
+  if (level != nullptr && level->analysis.excluded) cell += " (excluded)";
+  return cell;
+}
 
 render::Table level_table(const analysis::RunAnalysis& analysis, const std::vector<LevelColumn>& columns) {
   render::Table table;
@@ -139,10 +167,17 @@ void add_single_mode_tables(render::Document& document, const analysis::RunAnaly
     document.push_back(render::Heading{3, prefix + heading});
     document.push_back(level_table(analysis, columns));
   };
-  add("TPOT -- Time Per Output Token (ITL)", {column(Metric::kTpotP50), column(Metric::kTpotP95), errors()});
+  std::vector<LevelColumn> tpot = {column(Metric::kTpotP50), column(Metric::kTpotP95), errors()};
+  if (analysis.repeated()) tpot.push_back(valid_column(analysis, mode));
+  add("TPOT -- Time Per Output Token (ITL)", tpot);
   add("TTFT -- Time to First Token", {column(Metric::kTtftP50), column(Metric::kTtftP95)});
   add("End-to-End Latency", {column(Metric::kLatencyP50), column(Metric::kLatencyP95)});
-  add("Error Rates", {errors()});
+  std::vector<LevelColumn> error_rates = {errors()};
+  if (analysis.repeated()) {
+    error_rates.push_back(
+        {"Notes", [&](std::uint32_t concurrency) { return note_of(analysis.find(mode, concurrency)); }});
+  }
+  add("Error Rates", error_rates);
   add("Actual RPS (Conversation Starts/s)", {column(Metric::kTurnRate)});
   document.push_back(
       render::Paragraph{{render::strong("Note:"),

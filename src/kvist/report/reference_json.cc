@@ -56,13 +56,17 @@ void distribution(JsonWriter& json, std::string_view key, const Distribution& d)
   json.end_object();
 }
 
-void exact_figures(JsonWriter& json, const analysis::ExactFigures& exact) {
+void exact_figures(JsonWriter& json, const analysis::ExactFigures& exact, bool has_schedule) {
   json.key("exact").begin_object();
   distribution(json, "ttft_ms", exact.ttft_ms);
   distribution(json, "tpot_ms", exact.tpot_ms);
   distribution(json, "itl_ms", exact.itl_ms);
   distribution(json, "itl_request_mean_ms", exact.itl_request_mean_ms);
   distribution(json, "latency_ms", exact.latency_ms);
+  if (has_schedule) {
+    distribution(json, "ttft_from_schedule_ms", exact.ttft_from_schedule_ms);
+    distribution(json, "latency_from_schedule_ms", exact.latency_from_schedule_ms);
+  }
   number(json, "window_s", exact.window_s, kMsDecimals);
   number(json, "output_tokens_per_s", exact.output_tokens_per_s, kRateDecimals);
   number(json, "turns_per_s", exact.turns_per_s, kRateDecimals);
@@ -208,7 +212,9 @@ void cache_bounds(JsonWriter& json, const std::optional<analysis::CacheBounds>& 
   json.end_object();
 }
 
-void own_keys(JsonWriter& json, const analysis::MeasuredLevel& level, bool measured_client) {
+void own_keys(JsonWriter& json, const analysis::RunAnalysis& analysis, const analysis::MeasuredLevel& level) {
+  // A simulated client uses no time and no CPU: it has no measurements of its own.
+  const bool measured_client = !analysis.run().simulated;
   const analysis::LevelAnalysis& a = level.analysis;
   json.key("kvist").begin_object();
   json.field("started", level.record.started_utc).field("seed", level.record.seed).field("excluded", a.excluded);
@@ -225,7 +231,7 @@ void own_keys(JsonWriter& json, const analysis::MeasuredLevel& level, bool measu
   turn_counts(json, "window_turns", a.window_turns);
   headline_figures(json, level);
   snapshot_figures(json, level);
-  exact_figures(json, a.exact);
+  exact_figures(json, a.exact, spec::has_schedule(analysis.sweep().workload));
   predicted_cache(json, a.predicted);
   workers(json, level);
   if (measured_client) write_client(json, level.record.client, level.analysis.client);
@@ -239,8 +245,7 @@ void own_keys(JsonWriter& json, const analysis::MeasuredLevel& level, bool measu
 void level_keys(JsonWriter& json, const analysis::RunAnalysis& analysis, const analysis::MeasuredLevel& level,
                 JsonDetail detail) {
   published_keys(json, level.analysis);
-  // A simulated client uses no time and no CPU: it has no measurements of its own.
-  if (detail == JsonDetail::kFull) own_keys(json, level, !analysis.run().simulated);
+  if (detail == JsonDetail::kFull) own_keys(json, analysis, level);
 }
 
 void levels(JsonWriter& json, const analysis::RunAnalysis& analysis, JsonDetail detail) {

@@ -30,7 +30,7 @@ std::string verdict_text(const FigureRegression& result) {
 
 std::string change_text(const FigureRegression& result) {
   if (!result.change) return std::string(render::kMissing);
-  return fmt::format("{:+.1f}{}", *result.change, result.figure.in_points ? " points" : "%");
+  return fmt::format("{:+.1f}{}", *result.change, analysis::headline(result.figure).is_percentage() ? " points" : "%");
 }
 
 std::size_t count(const std::vector<FigureRegression>& results, RegressionVerdict verdict) {
@@ -46,7 +46,7 @@ std::string regression_text(const std::vector<FigureRegression>& results,
       {"Level", render::Align::kLeft},  {"Figure", render::Align::kLeft}, {"Before"}, {"After"}, {"Change"},
       {"Verdict", render::Align::kLeft}};
   for (const FigureRegression& result : results) {
-    const analysis::HeadlineFigure& figure = analysis::headline(result.figure.which);
+    const analysis::HeadlineFigure& figure = analysis::headline(result.figure);
     const std::vector both = {printed(result.before, figure), printed(result.after, figure)};
     const int decimals = figure.unit == "%" ? 1 : decimals_of(both);
     table.rows.push_back(

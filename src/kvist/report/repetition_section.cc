@@ -29,13 +29,17 @@ void add_repetitions(render::Document& document, const analysis::RunAnalysis& an
   if (!analysis.repeated()) return;
   render::Table table;
   table.columns = {{"Concurrency"}, {"Mode", render::Align::kLeft}, {"Valid"}};
-  for (const analysis::HeadlineFigure& named : analysis::headline_figures())
-    table.columns.push_back({std::string(named.title)});
+  std::vector<analysis::HeadlineFigure> figures;
+  for (std::size_t i = 0; i < analysis::kHeadlines; ++i) {
+    const auto which = static_cast<analysis::Headline>(i);
+    if (!spec::missing_for(which, analysis.sweep())) figures.push_back(analysis::headline(which));
+  }
+  for (const analysis::HeadlineFigure& named : figures) table.columns.push_back({std::string(named.title)});
   for (const analysis::MeasuredLevel& level : analysis.levels()) {
     std::vector<std::string> row = {fmt::format("{}", level.analysis.concurrency),
                                     analysis::short_name(level.analysis.mode),
                                     fmt::format("{}/{}", level.counted(), level.repetitions.size())};
-    for (const analysis::HeadlineFigure& named : analysis::headline_figures()) row.push_back(spread_cell(level, named));
+    for (const analysis::HeadlineFigure& named : figures) row.push_back(spread_cell(level, named));
     table.rows.push_back(std::move(row));
   }
   document.push_back(render::Heading{2, "Spread over repetitions"});

@@ -50,7 +50,8 @@ class TimelineFile {
 /// A level's figures. Open arrivals are tested against their law, and the level's remarks say how that went.
 analysis::Measurement measured(const results::LevelRecord& level, const spec::SweepSpec& sweep,
                                const analysis::CacheContext& caches) {
-  analysis::Measurement measurement = analysis::measure(level, sweep.method, &caches);
+  analysis::Measurement measurement =
+      analysis::measure(level, sweep.method, &caches, analysis::schedule_of(sweep.workload));
   const spec::ArrivalSpec& arrivals = sweep.workload.arrivals;
   if (arrivals.is_open() && sweep.workload.trace.file.empty()) {
     const analysis::ArrivalTest test =

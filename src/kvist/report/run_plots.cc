@@ -26,17 +26,10 @@ struct LevelPlot {
   std::string_view title;
   std::string_view unit;
   std::vector<Line> lines;
-  bool only_with_limits = false;  // only where the method has limits of goodput
 };
 
 LevelPlot plot_of(std::string_view title, std::string_view unit, Headline figure) {
   return {.title = title, .unit = unit, .lines = {{"", &analysis::headline(figure)}}};
-}
-
-LevelPlot goodput_plot() {
-  LevelPlot plot = plot_of("Goodput", "turns/s within the limits", Headline::kGoodput);
-  plot.only_with_limits = true;
-  return plot;
 }
 
 /// Two figures of one unit in one plot.
@@ -61,14 +54,14 @@ std::string value_text(double value) {
 }
 
 render::PlotPoint point_of(const analysis::RunAnalysis& analysis, const spec::Arm& mode, std::uint32_t concurrency,
-                           const std::string& name, const LevelPlot& plot, const Line& line) {
+                           const std::string& name, std::string_view unit, const HeadlineFigure& figure) {
   const analysis::MeasuredLevel* level = analysis.find(mode, concurrency);
   // Over repetitions the mean, also of figures that the level's analysis has as a sum.
   const analysis::Estimate estimate =
-      level == nullptr ? analysis::Estimate{} : printed(analysis::estimate_of(*level, *line.figure), *line.figure);
+      level == nullptr ? analysis::Estimate{} : printed(analysis::estimate_of(*level, figure), figure);
   render::PlotPoint point{.x = static_cast<double>(concurrency), .y = estimate.value, .tooltip = {}};
   point.tooltip = fmt::format("{}, concurrency {}: {} {}", name, concurrency,
-                              estimate.value ? value_text(*estimate.value) : std::string(render::kMissing), plot.unit);
+                              estimate.value ? value_text(*estimate.value) : std::string(render::kMissing), unit);
   if (estimate.interval) {
     point.low = estimate.interval->low;
     point.high = estimate.interval->high;
@@ -89,7 +82,7 @@ render::PlotSeries series_of(const analysis::RunAnalysis& analysis, std::size_t 
                             .dashed = line.dashed,
                             .points = {}};
   for (const std::uint32_t concurrency : analysis.concurrencies()) {
-    series.points.push_back(point_of(analysis, mode, concurrency, series.name, plot, line));
+    series.points.push_back(point_of(analysis, mode, concurrency, series.name, plot.unit, *line.figure));
   }
   return series;
 }
@@ -151,8 +144,17 @@ render::PlotSeries group_series(const analysis::LevelAnalysis& level, std::size_
 
 }  // namespace
 
+render::PlotSeries figure_series(const analysis::RunAnalysis& analysis, const spec::Arm& arm,
+                                 const HeadlineFigure& figure, std::string name, std::size_t colour) {
+  render::PlotSeries series{.name = std::move(name), .colour = colour, .dashed = false, .points = {}};
+  for (const std::uint32_t concurrency : analysis.concurrencies()) {
+    series.points.push_back(point_of(analysis, arm, concurrency, series.name, figure.unit, figure));
+  }
+  return series;
+}
+
 std::vector<render::Plot> plots_over_levels(const analysis::RunAnalysis& analysis) {
-  const LevelPlot wanted[] = {
+  std::vector<LevelPlot> wanted = {
       quantile_plot("Time to first token", Headline::kTtftP50, Headline::kTtftP95),
       quantile_plot("Time per output token", Headline::kTpotP50, Headline::kTpotP95),
       quantile_plot("Gaps between tokens (ITL)", Headline::kItlP50, Headline::kItlP95),
@@ -160,11 +162,18 @@ std::vector<render::Plot> plots_over_levels(const analysis::RunAnalysis& analysi
       plot_of("Throughput", "output tokens/s", Headline::kThroughput),
       plot_of("KV hit rate", "%", Headline::kHitRatePct),
       {.title = "Prefilled tokens", .unit = "tokens", .lines = {{"", &prefilled_tokens()}}},
-      goodput_plot(),
   };
+  if (analysis.sweep().method.goodput.is_given()) {
+    wanted.push_back(plot_of("Goodput", "turns/s within the limits", Headline::kGoodput));
+  }
+  if (spec::has_schedule(analysis.sweep().workload)) {
+    wanted.push_back(quantile_plot("Time to first token, from the schedule", Headline::kTtftFromScheduleP50,
+                                   Headline::kTtftFromScheduleP95));
+    wanted.push_back(quantile_plot("End-to-end latency, from the schedule", Headline::kLatencyFromScheduleP50,
+                                   Headline::kLatencyFromScheduleP95));
+  }
   std::vector<render::Plot> plots;
   for (const LevelPlot& wish : wanted) {
-    if (wish.only_with_limits && !analysis.sweep().method.goodput.is_given()) continue;
     render::Plot plot{.title = std::string(wish.title),
                       .x_title = analysis.sweep().workload.arrivals.is_open() ? "Conversation starts per minute"
                                                                               : "Concurrency (conversations)",

@@ -37,6 +37,10 @@ void add_repetitions(render::Document& document, const analysis::RunAnalysis& an
 /// The slowest turns of the run and the likely causes per level; nothing if no timelines were recorded.
 void add_slow_turns(render::Document& document, const analysis::RunAnalysis& analysis);
 
+/// Of a run that was merged from several: how TPOT grows, what follows from the figures, and the parts with what each
+/// gave, as in the published document of two sessions; nothing for another run.
+void add_combined(render::Document& document, const analysis::RunAnalysis& analysis);
+
 /// kvist's own sections.
 void add_exact_percentiles(render::Document& document, const analysis::RunAnalysis& analysis);
 /// The figures by turn and by prompt length.

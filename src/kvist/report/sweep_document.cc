@@ -59,19 +59,23 @@ void add_single_mode_bodies(render::Document& document, const analysis::RunAnaly
 
 std::string title_of(const analysis::RunAnalysis& analysis) {
   const std::vector<spec::Arm>& modes = analysis.modes();
+  const std::string_view combined = analysis.run().sources.empty() ? "" : "Combined ";
   if (modes.size() == 2)
-    return fmt::format("Benchmark Sweep: {} vs {}", analysis::title_name(modes[1]), analysis::title_name(modes[0]));
-  if (modes.size() == 1) return single_mode_title(analysis, modes.front());
-  return fmt::format("Benchmark Sweep: {} Routing Modes, Concurrency Scaling ({})", modes.size(),
+    return fmt::format("{}Benchmark Sweep: {} vs {}", combined, analysis::title_name(modes[1]),
+                       analysis::title_name(modes[0]));
+  if (modes.size() == 1) return fmt::format("{}{}", combined, single_mode_title(analysis, modes.front()));
+  return fmt::format("{}Benchmark Sweep: {} Routing Modes, Concurrency Scaling ({})", combined, modes.size(),
                      level_range(analysis));
 }
 
-render::Document build_document(const analysis::RunAnalysis& analysis) {
+render::Document build_document(const analysis::RunAnalysis& analysis, const render::Document& inserted) {
   const results::RunRecord& run = analysis.run();
   render::Document document;
   document.push_back(render::Heading{1, title_of(analysis)});
   const std::string& generated = run.finished_utc.empty() ? run.started_utc : run.finished_utc;
-  document.push_back(render::Paragraph{{render::strong("Generated:"), {" " + render::format_utc(generated)}}});
+  std::string when = " " + render::format_utc(generated);
+  if (!run.sources.empty()) when += fmt::format(" (combined from {} sweep sessions)", run.sources.size());
+  document.push_back(render::Paragraph{{render::strong("Generated:"), {std::move(when)}}});
   add_simulation_notice(document, analysis);
   add_verdict(document, analysis);
   document.push_back(render::PlotsHere{});
@@ -83,6 +87,8 @@ render::Document build_document(const analysis::RunAnalysis& analysis) {
     add_single_mode_bodies(document, analysis);
   }
   add_published_method(document, analysis);
+  add_combined(document, analysis);
+  document.insert(document.end(), inserted.begin(), inserted.end());
   add_reference_data(document, analysis);
   add_own_sections(document, analysis);
   return document;

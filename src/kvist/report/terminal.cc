@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -16,9 +15,15 @@
 namespace kvist::report {
 namespace {
 
-constexpr std::array kColumns = {analysis::Headline::kTtftP50,    analysis::Headline::kTtftP95,
-                                 analysis::Headline::kTpotP50,    analysis::Headline::kItlP95,
-                                 analysis::Headline::kThroughput, analysis::Headline::kHitRatePct};
+/// Where turns have a schedule, TTFT is also counted from that.
+std::vector<analysis::Headline> columns_of(const analysis::RunAnalysis& analysis) {
+  using enum analysis::Headline;
+  if (!spec::has_schedule(analysis.sweep().workload)) {
+    return {kTtftP50, kTtftP95, kTpotP50, kItlP95, kThroughput, kHitRatePct};
+  }
+  return {kTtftP50,    kTtftFromScheduleP50,    kTtftP95, kTtftFromScheduleP95, kTpotP50,
+          kLatencyP95, kLatencyFromScheduleP95, kItlP95,  kThroughput,          kHitRatePct};
+}
 
 std::string mode_cell(const analysis::RunAnalysis& analysis, const analysis::MeasuredLevel& level) {
   std::string cell(spec::to_string(level.analysis.mode));
@@ -56,7 +61,7 @@ std::string terminal_table(const analysis::RunAnalysis& analysis) {
     table.columns.push_back({std::string(title)});
     for (std::size_t i = 0; i < cells.size(); ++i) table.rows[i].push_back(cells[i]);
   };
-  for (const analysis::Headline which : kColumns) {
+  for (const analysis::Headline which : columns_of(analysis)) {
     const analysis::HeadlineFigure& figure = analysis::headline(which);
     add_column(figure.title, headline_cells(levels, figure));
   }

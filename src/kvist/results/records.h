@@ -86,6 +86,15 @@ struct LevelRecord {
   std::vector<std::string> remarks;  ///< remarks for the reader: time-outs while draining, restarts, ...
 };
 
+/// A run from which another was merged.
+struct RunSource {
+  std::string place;  ///< as the user named it: a folder or a file
+  std::string name;
+  std::string started_utc;
+  std::string levels;  ///< what it gave, in words: "round_robin at 50, 60, 70, 3 repetitions"
+  friend bool operator==(const RunSource&, const RunSource&) = default;
+};
+
 /// One sweep. Between two equal simulated runs only members marked as provenance differ.
 struct RunRecord {
   std::string name;
@@ -98,7 +107,8 @@ struct RunRecord {
   std::uint32_t threads = 1;                   ///< provenance: levels measured at once, at most
   double wall_s = 0;                           ///< provenance: wall-clock time from the beginning to the end
   std::vector<LevelRecord> levels;
-  std::vector<std::string> left_out;  ///< by whom makes a report: measurements that it does not have; not stored
+  std::vector<RunSource> sources = {};  ///< of a merged run; empty: it was measured as one
+  std::vector<std::string> left_out;    ///< by whom makes a report: measurements that it does not have; not stored
 };
 
 }  // namespace kvist::results

@@ -32,6 +32,15 @@ constexpr std::array kTables = {
   threads INTEGER NOT NULL,
   machine TEXT NOT NULL
 ) STRICT)sql"},
+    Table{"run_sources", R"sql(CREATE TABLE run_sources (
+  run INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+  position INTEGER NOT NULL,
+  place TEXT NOT NULL,
+  name TEXT NOT NULL,
+  started_utc TEXT NOT NULL,
+  levels TEXT NOT NULL,
+  PRIMARY KEY (run, position)
+) STRICT, WITHOUT ROWID)sql"},
     Table{"levels", R"sql(CREATE TABLE levels (
   id INTEGER PRIMARY KEY,
   run INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
@@ -210,9 +219,9 @@ struct Addition {
   std::int32_t version;
   std::string_view table;
 };
-constexpr std::array kAdditions = {Addition{3, "engine_steps"}, Addition{4, "turn_sessions"},
+constexpr std::array kAdditions = {Addition{3, "engine_steps"},        Addition{4, "turn_sessions"},
                                    Addition{4, "client_certificates"}, Addition{4, "client_shares"},
-                                   Addition{5, "client_pauses"}};
+                                   Addition{5, "client_pauses"},       Addition{6, "run_sources"}};
 
 /// Versions 2 and later differ from this one by the tables that they did not have yet.
 Result<void> add_tables(const Connection& connection) {

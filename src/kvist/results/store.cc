@@ -98,7 +98,24 @@ class Store::Impl {
     record.threads = statement.integer_as<std::uint32_t>();
     KVIST_TRY_VOID(statement.step());
     KVIST_TRY(record.machine, load_machine(run));
+    KVIST_TRY(record.sources, load_sources(run));
     return record;
+  }
+
+  [[nodiscard]] Result<std::vector<RunSource>> load_sources(std::int64_t run) const {
+    KVIST_TRY(Statement statement, connection.prepare("SELECT place, name, started_utc, levels FROM run_sources WHERE "
+                                                      "run = ?1 ORDER BY position"));
+    statement.bind_all(run);
+    std::vector<RunSource> sources;
+    for (;;) {
+      KVIST_TRY(const bool row, statement.step());
+      if (!row) return sources;
+      RunSource& source = sources.emplace_back();
+      source.place = statement.text();
+      source.name = statement.text();
+      source.started_utc = statement.text();
+      source.levels = statement.text();
+    }
   }
 
   [[nodiscard]] Result<std::map<std::string, std::string>> load_machine(std::int64_t run) const {
@@ -135,6 +152,12 @@ Result<std::int64_t> Store::begin_run(const RunRecord& run) {
   KVIST_TRY(Statement provenance, connection.prepare("INSERT INTO provenance VALUES (?1, ?2, ?3, ?4, ?5, ?6)"));
   KVIST_TRY_VOID(
       provenance.run(id, run.started_utc, run.finished_utc, run.wall_s, run.threads, machine_json(run.machine)));
+  for (std::size_t i = 0; i < run.sources.size(); ++i) {
+    const RunSource& source = run.sources[i];
+    KVIST_TRY(Statement row, connection.prepare("INSERT INTO run_sources VALUES (?1, ?2, ?3, ?4, ?5, ?6)"));
+    KVIST_TRY_VOID(
+        row.run(id, static_cast<std::int64_t>(i), source.place, source.name, source.started_utc, source.levels));
+  }
   KVIST_TRY_VOID(transaction.commit());
   return id;
 }

@@ -126,7 +126,8 @@ Result<std::vector<LevelOutcome>> LoadRun::run() {
   }
   KVIST_TRY_VOID(hand_turns_on(1));
   if (auto refused =
-          workload::refused_starts(sweep_.workload, source_.dropped_slots(), source_.conversations_started()))
+          workload::refused_starts(sweep_.workload, source_.dropped_slots(), source_.held_back(time_.now()).sent_late,
+                                   source_.conversations_started()))
     outcome().remarks.push_back(*std::move(refused));
   check_invariants();
   return std::move(outcomes_);

@@ -19,8 +19,8 @@ enum class ArrivalKind {
 
 /// What becomes of an open arrival that finds `max_conversations` alive.
 enum class WhenFull {
-  kRefuse,  ///< it is not sent, and counted
   kWait,    ///< it is sent late, when a conversation ends; its intended instant stays
+  kRefuse,  ///< it is not sent, and counted
 };
 
 /// The rate at an instant as a multiple of the level's; linear between two points, and after the last one constant. Two
@@ -39,7 +39,7 @@ struct ArrivalSpec {
   std::uint32_t burst_size = 10;  ///< bursts: starts at one instant
   /// Open: the most conversations alive at once.
   std::uint32_t max_conversations = 4'096;
-  WhenFull when_full = WhenFull::kRefuse;
+  WhenFull when_full = WhenFull::kWait;
   std::vector<ArrivalPoint> profile = {};  ///< open: ramps and steps; empty: the level's rate all the time
   double rate_per_s = 0;                   ///< open: starts per second in place of the level's number; 0: the level's
 

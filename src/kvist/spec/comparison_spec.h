@@ -32,8 +32,8 @@ enum class ArmReplies {
 
 /// No further repetition of a level when the interval of the gain of each arm over the first one is so narrow.
 struct StopRule {
-  std::string metric = "ttft_p50_ms";  ///< a figure of the headline (analysis::headline_figures), in percent of the
-                                       ///< baseline's; a percentage is compared in points
+  std::string metric = "ttft_p50_ms";  ///< one of kFigureKeys, in percent of the baseline's; a percentage is compared
+                                       ///< in points
   double half_width = 5;               ///< of the 95 % interval
 
   bool operator==(const StopRule&) const = default;

@@ -1,6 +1,7 @@
 #include "kvist/spec/comparison_yaml.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +9,7 @@
 #include "kvist/spec/dynamo_target_yaml.h"
 #include "kvist/spec/exposure_yaml.h"
 #include "kvist/spec/fields.h"
+#include "kvist/spec/figure_keys.h"
 
 namespace kvist::spec {
 namespace {
@@ -18,21 +20,15 @@ constexpr std::array kCacheWords = {Word{"restart", CacheProof::kRestart}, Word{
                                     Word{"nonce", CacheProof::kNonce}, Word{"none", CacheProof::kNone}};
 constexpr std::array kReplyWords = {Word{"live", ArmReplies::kLive}, Word{"frozen", ArmReplies::kFrozen}};
 
-/// The figures that a rule may wait for.
-constexpr std::array<std::string_view, 12> kStopMetrics = {
-    "ttft_p50_ms", "ttft_p95_ms",    "ttft_p99_ms",    "tpot_p50_ms",         "tpot_p95_ms", "itl_p50_ms",
-    "itl_p95_ms",  "latency_p50_ms", "latency_p95_ms", "output_tokens_per_s", "turns_per_s", "kv_hit_rate_pct"};
-
 Result<StopRule> read_stop_rule(const YamlNode& node) {
   StopRule rule;
   KVIST_TRY_VOID(read_field(node, "metric", rule.metric));
   KVIST_TRY_VOID(read_field(node, "half_width", rule.half_width, 0.001, 1'000.0));
   KVIST_TRY_VOID(node.require("half_width"));
   KVIST_TRY_VOID(node.finish());
-  if (std::ranges::find(kStopMetrics, rule.metric) != kStopMetrics.end()) return rule;
-  std::string known;
-  for (const std::string_view metric : kStopMetrics) known.append(known.empty() ? "" : ", ").append(metric);
-  return std::unexpected(node.get("metric")->error(fmt::format("expected one of {}, got \"{}\"", known, rule.metric)));
+  if (find_figure(rule.metric)) return rule;
+  return std::unexpected(node.get("metric")->error(
+      fmt::format("expected one of {}, got \"{}\"", fmt::join(kFigureKeys, ", "), rule.metric)));
 }
 
 /// "http://host:port" or "https://host:port" and nothing more.

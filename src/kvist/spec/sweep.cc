@@ -273,6 +273,16 @@ Result<void> check_arms(const YamlNode& sweep, const SweepSpec& spec) {
   return {};
 }
 
+/// Refuses a rule that waits for a figure which the sweep does not have.
+Result<void> check_stop_rule(const YamlNode& sweep, const SweepSpec& spec) {
+  if (!spec.comparison.stop_when) return {};
+  const std::optional<Headline> figure = find_figure(spec.comparison.stop_when->metric);
+  if (!figure) return {};
+  const auto missing = missing_for(*figure, spec);
+  if (!missing) return {};
+  return std::unexpected(sweep.get("comparison")->get("stop_when")->error(*missing));
+}
+
 /// Refuses proofs that the target cannot give.
 Result<void> check_comparison(const YamlNode& sweep, const SweepSpec& spec) {
   const auto node = sweep.get("comparison");
@@ -355,11 +365,27 @@ Result<SweepSpec> read_sweep(const YamlNode& node, const std::string& base_direc
   }
   KVIST_TRY_VOID(check_arms(node, sweep));
   KVIST_TRY_VOID(check_comparison(node, sweep));
+  KVIST_TRY_VOID(check_stop_rule(node, sweep));
   KVIST_TRY_VOID(check_texts(node, sweep));
   KVIST_TRY(sweep.levels, read_levels(node, sweep));
   KVIST_TRY_VOID(check_lengths(node, sweep));
   KVIST_TRY_VOID(check_between_levels(node, sweep));
   return sweep;
+}
+
+bool has_schedule(const WorkloadSpec& workload) {
+  return workload.trace.file.empty() ? workload.arrivals.is_open() : workload.trace.loop == TraceLoop::kOpen;
+}
+
+std::optional<std::string> missing_for(Headline figure, const SweepSpec& sweep) {
+  if (needs_limits(figure) && !sweep.method.goodput.is_given()) {
+    return fmt::format("{} needs the limits of a good turn: method.goodput", key_of(figure));
+  }
+  if (needs_schedule(figure) && !has_schedule(sweep.workload)) {
+    return fmt::format("{} needs turns that are due by a schedule: workload.arrivals, or an open trace",
+                       key_of(figure));
+  }
+  return std::nullopt;
 }
 
 std::vector<ArmSpec> arms_of(const SweepSpec& sweep) {

@@ -12,6 +12,7 @@
 #include "kvist/spec/arm.h"
 #include "kvist/spec/comparison_spec.h"
 #include "kvist/spec/deployment.h"
+#include "kvist/spec/figure_keys.h"
 #include "kvist/spec/routing_mode.h"
 #include "kvist/spec/simulation_spec.h"
 #include "kvist/spec/target_spec.h"
@@ -67,6 +68,11 @@ struct SweepSpec {
 
   bool operator==(const SweepSpec&) const = default;
 };
+
+/// Whether turns are due by a schedule and not by the ends of others: open arrivals, or a trace in an open loop.
+[[nodiscard]] bool has_schedule(const WorkloadSpec& workload);
+/// Why no level of the sweep can have a figure, and what would be needed; nothing if levels can have it.
+[[nodiscard]] std::optional<std::string> missing_for(Headline figure, const SweepSpec& sweep);
 
 /// What a sweep compares: its arms, or an arm per mode.
 [[nodiscard]] std::vector<ArmSpec> arms_of(const SweepSpec& sweep);

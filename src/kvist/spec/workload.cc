@@ -113,7 +113,7 @@ Result<void> read_trace(const YamlNode& workload, const std::string& base_direct
 constexpr std::array kArrivalWords = {Word{"closed", ArrivalKind::kClosed}, Word{"poisson", ArrivalKind::kPoisson},
                                       Word{"bursty", ArrivalKind::kBursty}, Word{"constant", ArrivalKind::kConstant},
                                       Word{"bursts", ArrivalKind::kBursts}};
-constexpr std::array kWhenFullWords = {Word{"refuse", WhenFull::kRefuse}, Word{"wait", WhenFull::kWait}};
+constexpr std::array kWhenFullWords = {Word{"wait", WhenFull::kWait}, Word{"refuse", WhenFull::kRefuse}};
 
 /// The times are those of the load, the shares multiples of the level's rate.
 Result<void> read_profile(const YamlNode& workload, std::vector<ArrivalPoint>& profile) {
@@ -190,7 +190,7 @@ void write_arrivals(YamlWriter& out, const WorkloadSpec& w) {
   if (arrivals.kind == ArrivalKind::kBursty) out.field("arrival_variation", arrivals.variation);
   if (arrivals.kind == ArrivalKind::kBursts) out.field("burst_size", arrivals.burst_size);
   out.field("max_conversations", arrivals.max_conversations);
-  if (arrivals.when_full == WhenFull::kWait) out.field("when_full", word_of(kWhenFullWords, arrivals.when_full));
+  out.field("when_full", word_of(kWhenFullWords, arrivals.when_full));
   if (arrivals.profile.empty()) return;
   out.begin_list("arrival_profile");
   for (const ArrivalPoint& point : arrivals.profile) {

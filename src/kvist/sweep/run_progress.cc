@@ -81,7 +81,8 @@ void RunProgress::add(std::size_t position, const results::LevelRecord& level) {
   done_.insert(position);
   if (!watch_) return;
   watch_->add(level.mode, level.concurrency, level.repetition,
-              analysis::stop_figure(*sweep_.comparison.stop_when, level, sweep_.method));
+              analysis::stop_figure(*sweep_.comparison.stop_when, level, sweep_.method,
+                                    analysis::schedule_of(sweep_.workload)));
 }
 
 bool RunProgress::is_settled(std::span<const PlannedLevel> load) const {

@@ -105,8 +105,15 @@ Result<std::unique_ptr<TurnSource>> make_turn_source(const spec::WorkloadSpec& s
 }
 
 std::optional<std::string> refused_starts(const spec::WorkloadSpec& spec, std::uint64_t refused,
-                                          std::uint64_t started) {
-  if (!spec.trace.file.empty() || !spec.arrivals.is_open() || refused == 0) return std::nullopt;
+                                          std::uint64_t sent_late, std::uint64_t started) {
+  if (!spec.trace.file.empty() || !spec.arrivals.is_open()) return std::nullopt;
+  if (sent_late > 0) {
+    return fmt::format(
+        "{} of {} arrivals waited for a place and were sent late: {} conversations were alive "
+        "(max_conversations)",
+        sent_late, started, spec.arrivals.max_conversations);
+  }
+  if (refused == 0) return std::nullopt;
   return fmt::format("{} of {} arrivals were refused: {} conversations were alive (max_conversations)", refused,
                      refused + started, spec.arrivals.max_conversations);
 }

@@ -57,8 +57,9 @@ struct LoadInput {
                                                                    std::uint32_t concurrency, std::uint64_t seed,
                                                                    TimePoint start, const Shard& shard = {});
 
-/// The remark about a level in which open arrivals were refused; nothing if none were.
+/// The remark about a level in which open arrivals found no place: they were refused, or `sent_late`; nothing if none
+/// were.
 [[nodiscard]] std::optional<std::string> refused_starts(const spec::WorkloadSpec& spec, std::uint64_t refused,
-                                                        std::uint64_t started);
+                                                        std::uint64_t sent_late, std::uint64_t started);
 
 }  // namespace kvist::workload

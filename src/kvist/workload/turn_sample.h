@@ -51,6 +51,9 @@ struct TurnSample {
   [[nodiscard]] ConversationId session_or_conversation() const { return session.value_or(conversation); }
   [[nodiscard]] double ttft_ms() const { return to_milliseconds(first_token - sent); }
   [[nodiscard]] double latency_ms() const { return to_milliseconds(ended - sent); }
+  /// Since it was due: what a user would see who came then, if the client was late or made it wait.
+  [[nodiscard]] double ttft_from_schedule_ms() const { return to_milliseconds(first_token - intended); }
+  [[nodiscard]] double latency_from_schedule_ms() const { return to_milliseconds(ended - intended); }
   /// Whether the server said how many tokens there were. If not, prompt and cached tokens are unknown.
   [[nodiscard]] bool has_usage() const { return prompt_tokens > 0 || completion_tokens > 0; }
   /// Tokens of the answer: by usage; without it as the client counted them, or one per content chunk.

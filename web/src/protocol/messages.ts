@@ -13,7 +13,7 @@ const controls = object({
   token_required: flag,
 });
 
-const slo = object({ figure: text, limit: number, warn: number });
+const slo = object({ figure: text, limit: number, warn: number, is_least: flag });
 
 const hello = object({
   protocol: number,
