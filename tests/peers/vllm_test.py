@@ -153,10 +153,11 @@ def the_dashboard_shows_what_is_known():
     try:
         converse_all(scene.gateway.ports["http"], 12, 3, True, starters=2)
 
-        def known():
-            found = get_json(server.url + "api/state")["sample"]["workers"]
-            return len(found) == 2 and all(w["hit_rate_pct"] is not None and w["last_event_s"] is not None for w in found) and found
-        workers = eventually(known, "hit rates and events are seen", 60)
+        def seen():
+            return get_json(server.url + "api/state")["sample"]["workers"]
+        eventually(lambda: len(seen()) == 2 and all(w["hit_rate_pct"] is not None and w["last_event_s"] is not None for w in seen()),
+                   "hit rates and events are seen", 60)
+        workers = seen()
         report.check("the dashboard has vLLM's hit rate, KV usage, queue and events", all(
             0 < w["hit_rate_pct"] <= 100 and (w["kv_usage_pct"] is not None or w["kv_blocks_used"] is not None) and w["queue"] is not None and w["index_trust"] == "exact" for w in workers),
             ", ".join(f"{w['hit_rate_pct']:.0f} % of tokens cached" for w in workers))
