@@ -50,7 +50,7 @@ TEST_F(PlanCommandTest, CapacityPrintsAndWritesThePlan) {
   const Ran ran = kvist({"plan", "capacity", "-f", sweep_, "--slo", "tpot_p95=26ms", "--users", "40", "--max-users",
                          "64", "--seeds", "3", "--json", folder_ + "/plan.json", "--html", folder_ + "/plan.html"});
   ASSERT_EQ(ran.status, 0) << ran.err;
-  EXPECT_THAT(ran.out, AllOf(HasSubstr("1 worker, 1 GPU, 16 batch slots; within TPOT p95 <= 26 ms, errors <= 5 %"),
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("1 worker, 1 GPU, 16 batch slots; within TPOT p95 <= 26 ms, Errors <= 5 %"),
                              ContainsRegex("round_robin +[1-9]"), HasSubstr("Workers for a number of users")));
   EXPECT_THAT(read(folder_ + "/plan.json"), HasSubstr("\"slo\": \"tpot_p95=26ms,error=5%\""));
   EXPECT_THAT(read(folder_ + "/plan.html"), HasSubstr("<svg"));

@@ -243,7 +243,9 @@ TEST(OpenArrivals, ALevelIsStartsPerMinute) {
 
 TEST(OpenArrivals, AnIdIsTheSameConversationHoweverManyAreRefused) {
   LoadDriver fast(open_workload(10'000), 600, 3, kStart);
-  LoadDriver slow(open_workload(20), 600, 3, kStart);
+  spec::WorkloadSpec refusing = open_workload(20);
+  refusing.arrivals.when_full = spec::WhenFull::kRefuse;
+  LoadDriver slow(refusing, 600, 3, kStart);
   const auto all = drive(fast, std::chrono::milliseconds(1));
   const auto some = drive(slow, seconds(5));
   EXPECT_EQ(all.size(), some.size() + slow.dropped_slots());
