@@ -125,7 +125,7 @@ def figures_equal_the_apis_and_controls_act():
         hello, sample = page.seen["hello"], page.seen["sample"]
         assert hello["source"] == "up" and hello["title"] == "for-the-dashboard" and hello["time_scale"] == 20, hello
         assert hello["controls"]["concurrency"] and "kv" in hello["controls"]["modes"] and not hello["controls"]["token_required"], hello
-        assert hello["slo"] == [{"figure": "ttft_p95_ms", "limit": 600, "warn": 480}], hello["slo"]
+        assert hello["slo"] == [{"figure": "ttft_p95_ms", "limit": 600, "warn": 480, "is_least": False}], hello["slo"]
         assert sample["load"]["state"] == "idle" and sample["live"]["ttft_p50_ms"] is None and sample["baseline"] is None, sample
         assert sample["mode"] == "round_robin" and [w["name"] for w in sample["workers"]] == ["worker-0", "worker-1"], sample
 
