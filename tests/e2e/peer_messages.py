@@ -37,4 +37,4 @@ def routed(attempt, worker, prompt=400, uncached=300, known=100, own=20, new=22,
 
 
 def message(gateway, run, sequence, *events):
-    return msgpack.packb([1, gateway, run, sequence, list(events)])
+    return msgpack.packb([2, gateway, run, sequence, list(events)])

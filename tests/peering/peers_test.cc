@@ -212,11 +212,12 @@ TEST(PeerMessages, ReadBackWhatWasWritten) {
                         .session = 5,
                         .blocks = prompt_of(1, 6, 6, 0)},
                  FirstToken{AttemptId(3)}, Progress{AttemptId(3), 8}, Ended{AttemptId(3), 9, true},
-                 State{.until = AttemptId(4), .requests = {Routed{.attempt = AttemptId(4)}}}, Goodbye{}}};
+                 State{.until = AttemptId(4), .requests = {Routed{.attempt = AttemptId(4)}}}, Goodbye{},
+                 Heard{.gateway = gateway_key("b"), .run = 3, .sequence = 12, .held = std::chrono::microseconds(250)}}};
   const std::string bytes = encode(message);
   const auto read = decode(bytes_of(bytes));
   ASSERT_TRUE(read) << read.error().message;
-  ASSERT_EQ(read->events.size(), 6U);
+  ASSERT_EQ(read->events.size(), 7U);
   EXPECT_EQ(encode(*read), bytes);
   EXPECT_EQ(*std::get<Routed>(read->events[0]).blocks, *prompt_of(1, 6, 6, 0));
   for (std::size_t i = 0; i < bytes.size(); ++i) EXPECT_FALSE(decode(bytes_of(bytes).first(i))) << "cut at byte " << i;
@@ -232,6 +233,7 @@ TEST(PeerMessages, RefuseWhatCannotBe) {
   EXPECT_TRUE(refused(State{.until = AttemptId(1), .requests = {Routed{.attempt = AttemptId(2)}}}));
   EXPECT_TRUE(refused(
       State{.until = AttemptId(3), .requests = {Routed{.attempt = AttemptId(2)}, Routed{.attempt = AttemptId(2)}}}));
+  EXPECT_TRUE(refused(Heard{.held = std::chrono::hours(2)}));
   EXPECT_FALSE(decode(bytes_of(encode({.gateway = "", .run = 1, .sequence = 1}))));
 }
 

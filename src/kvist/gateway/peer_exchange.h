@@ -4,12 +4,11 @@
 #include "kvist/gateway/model_parts.h"
 #include "kvist/gateway/peer_link.h"
 #include "kvist/net/event_loop.h"
-#include "kvist/peering/load_teller.h"
-#include "kvist/peering/peer_table.h"
+#include "kvist/peering/load_exchange.h"
 
 namespace kvist::gateway {
 
-/// Drives peering's LoadTeller and PeerTable by the loop's time and the link's messages. Says goodbye at its end.
+/// Drives peering's LoadExchange by the loop's time and the link's messages. Says goodbye at its end.
 /// Threads: the loop's.
 class PeerExchange {
  public:
@@ -19,15 +18,14 @@ class PeerExchange {
   PeerExchange(const PeerExchange&) = delete;
   PeerExchange& operator=(const PeerExchange&) = delete;
 
-  [[nodiscard]] const peering::PeerTable& peers() const { return peers_; }
+  [[nodiscard]] const peering::LoadExchange& load() const { return load_; }
 
  private:
   void say();
   void arm(TimePoint now);
 
   PeerLink* link_;
-  peering::LoadTeller teller_;
-  peering::PeerTable peers_;
+  peering::LoadExchange load_;
   PeerLink::Listener listener_;
   std::size_t last_peers_ = 0;  // as last logged
   net::Timer timer_;

@@ -1,5 +1,6 @@
 #include "kvist/gateway/peer_metrics.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -13,8 +14,16 @@ double amount(std::uint64_t count) {
 }
 
 void write_model(const ServedModel& model, telemetry::MetricsPage& page) {
-  const peering::PeerTable& table = model.exchange->peers();
+  const peering::LoadExchange& load = model.exchange->load();
+  const peering::PeerTable& table = load.peers();
   const std::string& name = model.parts.spec.model;
+  if (load.way()) {
+    page.gauge("kvist_gateway_peer_message_seconds", "How long a message of another gateway is on its way",
+               to_seconds(*load.way()), {{"model", name}});
+  }
+  page.gauge("kvist_gateway_peer_unheard_requests",
+             "Requests of other gateways that are expected at workers before word of them can have come",
+             amount(load.unheard()), {{"model", name}});
   page.gauge("kvist_gateway_peers", "Other gateways that are heard", amount(table.size()), {{"model", name}});
   for (const peering::PeerTable::Peer& peer : table.peers()) {
     page.gauge("kvist_gateway_peer_silence_seconds", "Since the last message of another gateway",
@@ -87,8 +96,11 @@ void write_peers(JsonWriter& json, const PeerLink& link, const ServedModels& mod
   json.key("models").begin_array();
   for (const ServedModel* const model : models.all()) {
     if (!model->exchange) continue;
-    json.begin_object().field("model", model->parts.spec.model).key("peers").begin_array();
-    for (const peering::PeerTable::Peer& peer : model->exchange->peers().peers()) {
+    const peering::LoadExchange& load = model->exchange->load();
+    json.begin_object().field("model", model->parts.spec.model);
+    json.rounded_field("message_ms", load.way() ? std::optional(to_milliseconds(*load.way())) : std::nullopt, 1e3);
+    json.field("unheard_requests", load.unheard()).key("peers").begin_array();
+    for (const peering::PeerTable::Peer& peer : load.peers().peers()) {
       json.begin_object().field("name", peer.name).field("requests", peer.requests);
       json.field("elsewhere", peer.elsewhere).field("silent_s", to_seconds(now - peer.heard)).end_object();
     }

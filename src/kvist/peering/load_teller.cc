@@ -40,12 +40,13 @@ Routed LoadTeller::describe(AttemptId attempt, const Told& told, const routing::
 }
 
 std::uint64_t LoadTeller::on_routed(routing::RequestHandle handle, const routing::RoutedRequest& request,
-                                    std::uint32_t known_tokens, std::uint64_t session) {
+                                    std::uint32_t known_tokens, std::uint64_t session, TimePoint now) {
   last_ = AttemptId(last_.value() + 1);
   const Told& told = requests_[last_] = {.handle = handle, .known_tokens = known_tokens, .session = session};
   Routed routed = describe(last_, told, request);
   routed.blocks = request.blocks;
   add(routed);
+  if (on_own_) on_own_(request, known_tokens, now);
   return last_.value();
 }
 
@@ -91,7 +92,14 @@ std::vector<std::string> LoadTeller::take(TimePoint now) {
   }
   close_message();
   batch_due_.reset();
+  while (sent_until_ < sequence_) sent_[++sent_until_ % kKeptTimes] = now;
   return std::exchange(closed_, {});
+}
+
+std::optional<TimePoint> LoadTeller::sent(std::uint64_t run, std::uint64_t sequence) const {
+  if (run != run_ || sequence == 0 || sequence > sent_until_ || sequence + kKeptTimes <= sent_until_)
+    return std::nullopt;
+  return sent_[sequence % kKeptTimes];
 }
 
 void LoadTeller::add_progress() {

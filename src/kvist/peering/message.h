@@ -9,6 +9,7 @@
 
 #include "kvist/base/id.h"
 #include "kvist/base/random.h"
+#include "kvist/base/time.h"
 #include "kvist/routing/prefix_use.h"
 
 namespace kvist::peering {
@@ -17,6 +18,12 @@ namespace kvist::peering {
 using WorkerKey = Id<struct WorkerKeyTag, std::uint64_t>;
 [[nodiscard]] inline WorkerKey worker_key(std::string_view name) {
   return WorkerKey(mix_seed({seed_part("worker"), seed_part(name)}));
+}
+
+/// A gateway, where its name would be too long.
+using GatewayKey = Id<struct GatewayKeyTag, std::uint64_t>;
+[[nodiscard]] inline GatewayKey gateway_key(std::string_view name) {
+  return GatewayKey(mix_seed({seed_part("gateway"), seed_part(name)}));
 }
 
 /// A request at a worker, as its gateway numbers it: counted up from 1 over all attempts of all requests.
@@ -65,7 +72,15 @@ struct State {
 /// The gateway ends: all of its requests have.
 struct Goodbye {};
 
-using Event = std::variant<Routed, FirstToken, Progress, Ended, State, Goodbye>;
+/// The last message that came from another gateway, so that it can measure how long messages are on their way.
+struct Heard {
+  GatewayKey gateway = {};
+  std::uint64_t run = 0;
+  std::uint64_t sequence = 0;
+  Duration held = {};  ///< since it came, to the microsecond
+};
+
+using Event = std::variant<Routed, FirstToken, Progress, Ended, State, Goodbye, Heard>;
 
 /// Events in their order. A gateway's messages are numbered without gaps from 1.
 struct Message {

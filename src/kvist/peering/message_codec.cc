@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -20,13 +21,14 @@ using kv::MsgpackToken;
 using kv::MsgpackWriter;
 using Kind = MsgpackToken::Kind;
 
-constexpr std::uint64_t kVersion = 1;
+constexpr std::uint64_t kVersion = 2;
 constexpr std::size_t kMessageItems = 5;
 constexpr std::size_t kRoutedItems = 11;
+constexpr std::chrono::microseconds kLongestHeld = std::chrono::hours(1);  // Heard::held
 constexpr std::uint64_t kStreams = 1;
 constexpr std::uint64_t kDecoding = 2;
 
-enum class Tag : std::uint8_t { kRouted, kFirstToken, kProgress, kEnded, kState, kGoodbye };
+enum class Tag : std::uint8_t { kRouted, kFirstToken, kProgress, kEnded, kState, kGoodbye, kHeard };
 
 class EventWriter {
  public:
@@ -62,6 +64,13 @@ class EventWriter {
     }
   }
   void operator()(const Goodbye& /*event*/) { begin(Tag::kGoodbye, 0); }
+  void operator()(const Heard& event) {
+    begin(Tag::kHeard, 4);
+    number(event.gateway.value());
+    number(event.run);
+    number(event.sequence);
+    number(static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(event.held).count()));
+  }
 
  private:
   void begin(Tag tag, std::size_t items) {
@@ -187,7 +196,7 @@ State read_state(Items& items) {
 
 Event read_event(Items& items) {
   const std::size_t count = items.array(1 + kRoutedItems);
-  const std::uint64_t tag = items.number(static_cast<std::uint64_t>(Tag::kGoodbye));
+  const std::uint64_t tag = items.number(static_cast<std::uint64_t>(Tag::kHeard));
   const auto expect = [&](std::size_t fields) {
     if (count != 1 + fields) items.refuse();
   };
@@ -213,6 +222,14 @@ Event read_event(Items& items) {
     case Tag::kState:
       expect(3);
       return read_state(items);
+    case Tag::kHeard: {
+      expect(4);
+      Heard heard{.gateway = GatewayKey(items.number())};
+      heard.run = items.number();
+      heard.sequence = items.number();
+      heard.held = std::chrono::microseconds(items.number(kLongestHeld.count()));
+      return heard;
+    }
     case Tag::kGoodbye:
       expect(0);
       break;

@@ -74,7 +74,10 @@ void PeerTable::apply(Told& peer, const Event& event, TimePoint now) {
   const auto find = [&](AttemptId attempt, const auto& then) {
     if (const auto found = peer.requests.find(attempt); found != peer.requests.end()) then(found);
   };
-  std::visit(Overloaded{[&](const Routed& routed) { put(peer, routed, now); },
+  std::visit(Overloaded{[&](const Routed& routed) {
+                          ++counters_.requests;
+                          put(peer, routed, now);
+                        },
                         [&](const FirstToken& first) {
                           find(first.attempt, [&](auto found) {
                             move_on(found->second, true, found->second.told.output_tokens, now);
@@ -91,7 +94,10 @@ void PeerTable::apply(Told& peer, const Event& event, TimePoint now) {
                             end(peer, found, ended.completed, now);
                           });
                         },
-                        [&](const State& state) { apply(peer, state, now); }, [](const Goodbye&) {}},
+                        [&](const State& state) { apply(peer, state, now); }, [](const Goodbye&) {},
+                        [&](const Heard& heard) {
+                          if (on_heard_ && heard.gateway == gateway_key(name_)) on_heard_(heard, now);
+                        }},
              event);
 }
 
@@ -221,6 +227,15 @@ std::vector<PeerTable::Peer> PeerTable::peers() const {
                      .heard = told.heard});
   }
   return peers;
+}
+
+std::vector<Heard> PeerTable::heard(TimePoint now) const {
+  std::vector<Heard> heard;
+  for (const auto& [name, told] : peers_) {
+    heard.push_back(
+        {.gateway = gateway_key(name), .run = told.run, .sequence = told.sequence, .held = now - told.heard});
+  }
+  return heard;
 }
 
 std::size_t PeerTable::requests_at(WorkerId worker) const {

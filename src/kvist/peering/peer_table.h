@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -26,6 +27,7 @@ struct PeerCounters {
   std::uint64_t namesakes = 0;   ///< of another gateway that has this one's name: not used
   std::uint64_t crowd = 0;       ///< of gateways beyond kMostPeers: not used
   std::uint64_t repaired = 0;    ///< requests that a state added, ended or moved on because a message was lost
+  std::uint64_t requests = 0;    ///< that went to workers, as heard of at once
   std::uint64_t overflow = 0;    ///< requests that had no room (kMostRequests)
 };
 
@@ -62,6 +64,10 @@ class PeerTable {
     TimePoint heard;  ///< when the last message came
   };
   [[nodiscard]] std::vector<Peer> peers() const;
+  /// Of each other gateway, what came last.
+  [[nodiscard]] std::vector<Heard> heard(TimePoint now) const;
+  /// Has `handler` called when another gateway says what it heard last from this one.
+  void on_heard(std::function<void(const Heard&, TimePoint)> handler) { on_heard_ = std::move(handler); }
   [[nodiscard]] std::size_t size() const { return peers_.size(); }
   /// The other gateways' requests at a worker.
   [[nodiscard]] std::size_t requests_at(WorkerId worker) const;
@@ -93,6 +99,7 @@ class PeerTable {
   [[nodiscard]] bool is_at(WorkerKey key, WorkerId worker) const;
 
   std::string name_;
+  std::function<void(const Heard&, TimePoint)> on_heard_;  // may be empty
   Duration patience_;
   routing::Router* router_;
   const dispatch::Fleet* fleet_;

@@ -175,11 +175,12 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
   caches_.on_routed(routed, chosen.limits.kv_blocks, now);
   const std::uint32_t known_tokens = usable_cached_tokens(known, prompt.tokens, block_size_);
   forecaster_.on_routed(routed, chosen.forecast, chosen.limits, known_tokens, now);
-  if (observer_ != nullptr) routed.told = observer_->on_routed(decision.request, routed, known_tokens, query.session);
   loads_.add(routed);
   on_worker_changed(chosen.worker);
   ++decisions_[static_cast<std::size_t>(mode_)];
   note_session(query, chosen.worker, now);
+  if (observer_ != nullptr)
+    routed.told = observer_->on_routed(decision.request, routed, known_tokens, query.session, now);
   return decision;
 }
 

@@ -21,8 +21,7 @@ std::string gateway_name(std::size_t number) {
 }  // namespace
 
 GatewayGroup::Exchange::Exchange(std::size_t number, SimulatedGateway& gateway)
-    : teller(gateway_name(number), 1, {}, gateway.router(), gateway.fleet()),
-      peers(gateway_name(number), kPatience, gateway.router(), gateway.fleet()) {}
+    : load({.gateway = gateway_name(number), .run = 1, .patience = kPatience}, gateway.router(), gateway.fleet()) {}
 
 GatewayGroup::GatewayGroup(const spec::SweepSpec& sweep, spec::RoutingMode mode, std::uint64_t run_seed,
                            const tokenizer::Tokenizer& tokenizer, VirtualTime& time, Network& network,
@@ -117,7 +116,7 @@ void GatewayGroup::on_step(StepMessage step) {
 void GatewayGroup::arm(std::size_t gateway) {
   if (exchanges_.empty()) return;
   Exchange& exchange = *exchanges_[gateway];
-  const TimePoint due = exchange.teller.due(time_->now());
+  const TimePoint due = exchange.load.due(time_->now());
   if (exchange.armed > time_->now() && exchange.armed <= due) return;
   exchange.armed = due;
   time_->schedule(due, {.subject = gateway, .worker = {}, .kind = EventKind::kPeersDue});
@@ -126,14 +125,10 @@ void GatewayGroup::arm(std::size_t gateway) {
 // One that comes early, because something else was due before, finds nothing due and asks again.
 void GatewayGroup::on_peers_due(std::size_t gateway) {
   Exchange& exchange = *exchanges_[gateway];
-  const TimePoint now = time_->now();
-  exchange.peers.expire(now);
-  if (exchange.teller.due(now) <= now) {
-    for (std::string& message : exchange.teller.take(now)) {
-      const auto bytes = std::make_shared<const std::string>(std::move(message));
-      for (std::size_t to = 0; to < exchanges_.size(); ++to)
-        if (to != gateway && losses_.uniform() >= spec_.loss) network_->message_to_peer(to, bytes);
-    }
+  for (std::string& message : exchange.load.take(time_->now())) {
+    const auto bytes = std::make_shared<const std::string>(std::move(message));
+    for (std::size_t to = 0; to < exchanges_.size(); ++to)
+      if (to != gateway && losses_.uniform() >= spec_.loss) network_->message_to_peer(to, bytes);
   }
   arm(gateway);
 }
@@ -141,7 +136,7 @@ void GatewayGroup::on_peers_due(std::size_t gateway) {
 void GatewayGroup::on_peer_message(const PeerMessage& message) {
   Exchange& exchange = *exchanges_[message.gateway];
   const auto* const first = reinterpret_cast<const std::uint8_t*>(message.bytes->data());
-  if (exchange.peers.on_message({first, message.bytes->size()}, time_->now())) exchange.teller.repeat();
+  exchange.load.on_message({first, message.bytes->size()}, time_->now());
   arm(message.gateway);
 }
 

@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "kvist/base/random.h"
-#include "kvist/peering/load_teller.h"
-#include "kvist/peering/peer_table.h"
+#include "kvist/peering/load_exchange.h"
 #include "kvist/simulation/simulated_gateway.h"
 #include "kvist/spec/sweep.h"
 
@@ -36,8 +35,7 @@ class GatewayGroup {
  private:
   struct Exchange {
     Exchange(std::size_t number, SimulatedGateway& gateway);
-    peering::LoadTeller teller;
-    peering::PeerTable peers;
+    peering::LoadExchange load;
     TimePoint armed;  // when it is looked at next, if that is in the future
   };
   [[nodiscard]] std::size_t gateway_of(TurnId turn) const;
