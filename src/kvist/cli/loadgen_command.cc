@@ -27,6 +27,7 @@
 #include "kvist/report/load_run.h"
 #include "kvist/report/load_summary.h"
 #include "kvist/sweep/driven_load.h"
+#include "kvist/sweep/level_agents.h"
 #include "kvist/sweep/level_summary.h"
 #include "kvist/telemetry/log.h"
 
@@ -301,7 +302,7 @@ Result<void> run_on_agents(const LoadgenArguments& arguments, const LoadOrder& o
   run.read_load();
   report::LoadRun record = record_of(arguments, order, run, load->take_samples());
   add_refused_samples(*load, record);
-  add_agents(load->coordination(), record);
+  sweep::add_agents(load->coordination().agents(), record.level);
   KVIST_TRY_VOID(conclude(arguments, order, record));
   return check_agents(load->coordination());
 }

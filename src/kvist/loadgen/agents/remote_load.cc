@@ -11,6 +11,9 @@
 #include "kvist/loadgen/control_api.h"
 #include "kvist/loadgen/json_answers.h"
 #include "kvist/net/admin_listener.h"
+#include "kvist/net/bearer_key.h"
+#include "kvist/net/tls.h"
+#include "kvist/spec/agents_spec.h"
 #include "kvist/telemetry/build_info.h"
 #include "kvist/telemetry/log.h"
 #include "kvist/telemetry/metrics.h"
@@ -285,20 +288,41 @@ class RemoteLoadImpl final : public RemoteLoad {
 }  // namespace
 
 Result<std::vector<std::string>> parse_agents(const std::string& text) {
-  std::vector<std::string> urls;
+  std::vector<std::string> addresses;
   std::string_view rest = text;
   while (!rest.empty()) {
-    const std::string_view word = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
-    const bool has_scheme = word.find("://") != std::string_view::npos;
-    KVIST_TRY(std::string url, base_url(has_scheme ? std::string(word) : fmt::format("http://{}", word), "agent"));
+    addresses.emplace_back(rest.substr(0, rest.find(',')));
+    rest.remove_prefix(std::min(rest.size(), addresses.back().size() + 1));
+  }
+  return agent_urls(addresses);
+}
+
+Result<std::vector<std::string>> agent_urls(const std::vector<std::string>& addresses) {
+  std::vector<std::string> urls;
+  for (const std::string& address : addresses) {
+    const bool has_scheme = address.find("://") != std::string::npos;
+    KVIST_TRY(std::string url, base_url(has_scheme ? address : "http://" + address, "agent"));
     if (std::ranges::find(urls, url) != urls.end()) {
       return fail(ErrorCode::kInvalidArgument, fmt::format("agent \"{}\": is named twice", url));
     }
     urls.push_back(std::move(url));
   }
-  if (!urls.empty() && urls.size() <= kMostAgents) return urls;
-  return fail(ErrorCode::kInvalidArgument, fmt::format("{} agents; want 1 to {}", urls.size(), kMostAgents));
+  if (!urls.empty() && urls.size() <= spec::kMaxAgents) return urls;
+  return fail(ErrorCode::kInvalidArgument, fmt::format("{} agents; want 1 to {}", urls.size(), spec::kMaxAgents));
+}
+
+Result<net::ServerSettings> agent_settings(const std::vector<std::string>& urls, const std::string& key_file,
+                                           const std::string& ca) {
+  net::ServerSettings settings;
+  if (!key_file.empty()) {
+    KVIST_TRY(settings.bearer_key, net::read_bearer_key(key_file));
+  }
+  if (std::ranges::any_of(urls, [](const std::string& url) { return url.starts_with("https://"); })) {
+    net::TlsClientOptions tls;
+    tls.ca = ca;
+    KVIST_TRY(settings.tls, net::TlsClient::load(std::move(tls)));
+  }
+  return settings;
 }
 
 Result<std::unique_ptr<RemoteLoad>> RemoteLoad::create(net::EventLoop& loop, RemoteLoadOptions options) {

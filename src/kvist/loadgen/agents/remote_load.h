@@ -22,9 +22,6 @@
 
 namespace kvist::loadgen {
 
-/// The most agents of a load.
-inline constexpr std::size_t kMostAgents = 256;
-
 struct RemoteLoadOptions {
   std::vector<std::string> agents;  ///< host:port, http://host:port or https://host:port
   net::ServerSettings server = {};  ///< their key and certificate
@@ -40,6 +37,12 @@ struct RemoteLoadOptions {
 /// The base URLs of agents as a command names them: with commas between them. Errors: none, one twice, too many, or
 /// one that is no address.
 [[nodiscard]] Result<std::vector<std::string>> parse_agents(const std::string& text);
+/// The same of addresses one by one.
+[[nodiscard]] Result<std::vector<std::string>> agent_urls(const std::vector<std::string>& addresses);
+/// Their key (the first line of a file; empty: none) and the authorities of their certificates (empty: the system's).
+/// Errors: those of the files.
+[[nodiscard]] Result<net::ServerSettings> agent_settings(const std::vector<std::string>& urls,
+                                                         const std::string& key_file, const std::string& ca);
 
 /// Coordinates agents. It is started once. Samples and the client's figures are whole when the load has ended or
 /// stopped has been called. Threads: the loop's.
