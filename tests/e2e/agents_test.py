@@ -1,6 +1,5 @@
 """One load by agents in processes of their own, coordinated by `kvist loadgen --agents`: what they send together is what one process sends;
 agents that die, are of another version, or are busy; keys, certificates, files and changes of the load."""
-import contextlib
 import http.server
 import json
 import pathlib
@@ -10,41 +9,10 @@ import subprocess
 import tempfile
 import threading
 
+from agent_process import agents, names_of
 from authority import Authority
-from deployment import BINARY, DEADLINE_S, deployment, eventually, get_json, read_line, request, run
+from deployment import BINARY, DEADLINE_S, deployment, eventually, get_json, request, run
 from paced_server import TOKENS, PacedServer
-
-
-class Agent:
-    """`kvist loadgen agent`, with the port of its ready line."""
-
-    def __init__(self, *options, cwd=None):
-        self.process = subprocess.Popen([BINARY, "loadgen", "agent", *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd)
-        line = read_line(self.process.stdout, DEADLINE_S)
-        assert line.startswith("ready http="), (line, self.process.stderr.read() if self.process.poll() is not None else "")
-        self.port = int(line.split("=")[1])
-        self.address = f"127.0.0.1:{self.port}"
-
-    def state(self):
-        return get_json(f"http://{self.address}/agent")["state"]
-
-    def stop(self, how=signal.SIGTERM):
-        if self.process.poll() is None:
-            self.process.send_signal(how)
-        code = self.process.wait(DEADLINE_S)
-        self.process.stdout.close()
-        self.process.stderr.close()
-        assert how != signal.SIGTERM or code in (0, -signal.SIGKILL), code
-
-
-@contextlib.contextmanager
-def agents(*options_of_each):
-    with contextlib.ExitStack() as stack:
-        started = []
-        for options in options_of_each:
-            started.append(Agent(*options))
-            stack.callback(started[-1].stop)
-        yield started
 
 
 def command(url, *options):
@@ -60,10 +28,6 @@ def loadgen(url, *options, ok=True):
 def results(folder):
     lines = [json.loads(line) for line in (pathlib.Path(folder) / "requests.jsonl").read_text().splitlines()]
     return json.loads((pathlib.Path(folder) / "summary.json").read_text()), lines
-
-
-def names_of(started):
-    return ",".join(agent.address for agent in started)
 
 
 def two_agents_send_what_one_process_sends():
