@@ -3,6 +3,7 @@ is killed in the middle of a level."""
 import contextlib
 import json
 import pathlib
+import re
 import signal
 import sqlite3
 import subprocess
@@ -10,6 +11,7 @@ import tempfile
 
 from agent_process import agents, names_of
 from deployment import BINARY, DEADLINE_S, eventually, run
+from websocket import Page
 
 SWEEP = """name: agents
 deployment:
@@ -96,6 +98,21 @@ def the_levels_are_driven_by_two_agents():
         assert all(agent.state() == "idle" for agent in two)
 
 
+def the_dashboard_shows_what_agents_drive():
+    with agents((), ()) as two, tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen([BINARY, "sweep", "-f", write(folder, interval="3 s"), "--output", folder, "--agents", names_of(two)], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        url = next(re.search(r"http://\S+", line).group(0) for line in process.stdout if line.startswith("dashboard"))
+        with Page(url + "ws") as page:
+            for level in (4, 8):
+                page.until(lambda: page.seen["sample"]["load"]["concurrency"] == level and page.seen["sample"]["live"]["in_flight"] == level
+                           and page.seen["sample"]["live"]["ttft_p50_ms"] and page.seen["sample"]["live"]["output_tokens_per_s"], f"level {level} is seen")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=DEADLINE_S)
+        assert "interrupted" in err, (process.returncode, out, err[-3000:])
+        assert all(agent.state() == "idle" for agent in two), "they were told"
+
+
 def an_agent_that_is_killed_fails_its_level_which_is_measured_again():
     with agents(()) as (first,), tempfile.TemporaryDirectory() as folder:
         with agents(()) as (second,):
@@ -150,5 +167,5 @@ def what_agents_cannot_do_is_refused_before_anything_starts():
         assert "cannot reach http://127.0.0.1" in done.stderr, done.stderr
 
 
-run([the_levels_are_driven_by_two_agents, an_agent_that_is_killed_fails_its_level_which_is_measured_again,
+run([the_levels_are_driven_by_two_agents, the_dashboard_shows_what_agents_drive, an_agent_that_is_killed_fails_its_level_which_is_measured_again,
      a_sweep_that_is_killed_goes_on_when_its_agents_have_given_the_load_up, what_agents_cannot_do_is_refused_before_anything_starts])

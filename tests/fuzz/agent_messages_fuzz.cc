@@ -7,6 +7,7 @@
 
 #include "kvist/base/check.h"
 #include "kvist/loadgen/agents/agent_messages.h"
+#include "kvist/loadgen/agents/feed_page.h"
 #include "kvist/loadgen/agents/level_order.h"
 #include "kvist/loadgen/agents/sample_page.h"
 
@@ -17,6 +18,11 @@ using namespace kvist::loadgen;  // NOLINT(google-build-using-namespace)
 void read_page(std::string_view bytes) {
   const auto page = read_sample_page(bytes);
   if (page) KVIST_CHECK(write_sample_page(*page) == bytes, "a page has one form");
+}
+
+void read_feed(std::string_view bytes) {
+  const auto page = read_feed_page(bytes);
+  if (page) KVIST_CHECK(write_feed_page(*page) == bytes, "a page of a feed has one form");
 }
 
 void read_report(std::string_view text) {
@@ -48,6 +54,7 @@ void read_level(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   read_page(text);
+  read_feed(text);
   read_report(text);
   read_level(text);
   read_command(text, parse_load_command, load_command_json);

@@ -37,13 +37,16 @@ Result<std::unique_ptr<loadgen::RemoteLoad>> make_remote_load(net::EventLoop& lo
   options.load = {.name = net::random_text(18),
                   .order = std::move(told.order),
                   .files = std::move(told.files),
-                  .schedule = loadgen::schedule_digest(own, texts)};
+                  .schedule = loadgen::schedule_digest(own, texts),
+                  .watched = has_dashboard(arguments)};
   options.workload = order.workload;
   options.level = own.level;
   options.seed = seed;
   options.duration = order.duration;
-  if (arguments.port) options.http = spec::Endpoint{arguments.host, *arguments.port};
-  KVIST_TRY(options.tls, load_listener(arguments.dashboard.listen));
+  if (arguments.port && !has_dashboard(arguments)) {  // which has the listener, if there is one
+    options.http = spec::Endpoint{arguments.host, *arguments.port};
+    KVIST_TRY(options.tls, load_listener(arguments.dashboard.listen));
+  }
   return loadgen::RemoteLoad::create(loop, std::move(options));
 }
 

@@ -42,8 +42,10 @@ Result<loadgen::RemoteLoadOptions> remote_options(const AgentLoadOptions& option
   own.options.input = options.input;
   own.level = order.level;
   own.seed = order.seed;
-  remote.load = {
-      .name = {}, .order = loadgen::level_order_json(order), .schedule = loadgen::schedule_digest(own, texts)};
+  remote.load = {.name = {},
+                 .order = loadgen::level_order_json(order),
+                 .schedule = loadgen::schedule_digest(own, texts),
+                 .watched = options.watch != nullptr};
   remote.workload = order.workload;
   remote.level = order.level;
   remote.seed = order.seed;
@@ -69,10 +71,12 @@ Result<std::unique_ptr<AgentLoad>> AgentLoad::create(AgentLoadOptions options) {
   Result<loadgen::RemoteLoadOptions> remote = remote_options(load->options_);
   Result<void> opened = remote ? load->open(*remote) : std::unexpected(remote.error());
   if (!opened) return std::unexpected(std::move(opened).error().in("agents"));
+  if (load->options_.watch) load->options_.watch->attach(load->thread_.loop(), *load->load_);
   return load;
 }
 
 AgentLoad::~AgentLoad() {
+  if (options_.watch) options_.watch->detach();
   // Who is told now is free at once, and not only after its lease.
   (void)stop(false).wait_for(kReleaseTimeout);
   thread_.end([this] { load_.reset(); });

@@ -10,6 +10,7 @@
 #include "kvist/base/time.h"
 #include "kvist/loadgen/agents/level_order.h"
 #include "kvist/loadgen/agents/remote_load.h"
+#include "kvist/loadgen/load_watch.h"
 #include "kvist/spec/agents_spec.h"
 #include "kvist/sweep/level_load.h"
 #include "kvist/sweep/loop_thread.h"
@@ -23,7 +24,8 @@ struct AgentLoadOptions {
   workload::LoadInput input = {};  ///< of that load
   Duration window{};               ///< of snapshots
   std::function<void(std::string_view line)> progress;
-  std::stop_token stop = {};  ///< ends the wait for the agents
+  std::stop_token stop = {};                       ///< ends the wait for the agents
+  std::shared_ptr<loadgen::LoadWatch> watch = {};  ///< is attached to the load; null: nobody looks at it
 };
 
 /// Coordinates the agents from a loop of its own. One load, started once, with the order's level and seed: raise() is

@@ -106,6 +106,7 @@ AgentLoadOptions LiveLevels::agent_options(const PlannedLevel& level) const {
     options_.progress(fmt::format("{}: {}", title, line));
   };
   options.stop = options_.stop;
+  if (options_.observer != nullptr) options.watch = options_.observer->watch();
   return options;
 }
 

@@ -10,6 +10,7 @@
 #include "kvist/loadgen/base_url.h"
 #include "kvist/loadgen/control_api.h"
 #include "kvist/loadgen/json_answers.h"
+#include "kvist/loadgen/load_settings.h"
 #include "kvist/net/admin_listener.h"
 #include "kvist/net/bearer_key.h"
 #include "kvist/net/tls.h"
@@ -66,6 +67,22 @@ class RemoteLoadImpl final : public RemoteLoad {
     ready_ = std::move(ready);
     step();
   }
+  void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) override {
+    api_.handle(std::move(request), exchange);
+  }
+  [[nodiscard]] LoadView view() const override {
+    LoadView view{.state = "idle", .open = is_open_loop(options_.workload), .totals = coordination_.totals()};
+    if (coordination_.state() != Coordination::State::kRunning) return view;
+    view.state = stopping_ ? "draining" : "running";
+    const workload::LoadChange settings = coordination_.settings(net::now());
+    view.concurrency = settings.concurrency;
+    if (const double rate = start_rate(options_.workload, settings); rate > 0) view.rate_per_s = rate;
+    view.seed = options_.seed;
+    view.started = begins_at_;
+    view.in_flight = in_flight();
+    return view;
+  }
+  [[nodiscard]] workload::LoadBatch take_batch() override { return coordination_.take_batch(); }
   [[nodiscard]] Result<void> change(const workload::LoadChange& change) override {
     KVIST_TRY_VOID(coordination_.change(change, net::now()));
     step();
@@ -93,6 +110,7 @@ class RemoteLoadImpl final : public RemoteLoad {
   [[nodiscard]] std::optional<TimePoint> begins_at() const override { return begins_at_; }
 
   void stop(bool drain, std::function<void()> stopped) override {
+    stopping_ = true;
     on_stopped_.push_back(std::move(stopped));
     coordination_.stop(drain);
     step();
@@ -237,8 +255,11 @@ class RemoteLoadImpl final : public RemoteLoad {
 
   [[nodiscard]] std::string status() const {
     const Progress all = progress({});
+    const workload::LoadChange settings = coordination_.settings(net::now());
     JsonWriter json;
     json.begin_object().field("state", state_name()).field("seed", options_.seed);
+    if (settings.concurrency) json.field("concurrency", *settings.concurrency);
+    if (settings.rate) json.field("rate_per_s", *settings.rate);
     json.field("in_flight", all.window.in_flight).field("succeeded", all.succeeded).field("failed", all.failed);
     json.field("turns_per_s", all.window.turns_per_s).field("output_tokens_per_s", all.window.output_tokens_per_s);
     json.field("changes", changes().size()).key("agents").begin_array();
@@ -280,6 +301,7 @@ class RemoteLoadImpl final : public RemoteLoad {
   std::optional<TimePoint> begins_at_;
   std::vector<std::function<void()>> on_stopped_;
   std::function<void()> on_ended_;
+  bool stopping_ = false;
   bool over_ = false;  // every agent has ended or is lost, and that was told
   ControlApi api_;
   std::unique_ptr<net::HttpServer> server_;  // last, so that it is destroyed first
