@@ -1,6 +1,5 @@
 """One load by agents in processes of their own, coordinated by `kvist loadgen --agents`: what they send together is what one process sends;
 agents that die, are of another version, or are busy; keys, certificates, files and changes of the load."""
-import contextlib
 import http.server
 import json
 import pathlib
@@ -10,41 +9,11 @@ import subprocess
 import tempfile
 import threading
 
+from agent_process import agents, names_of
 from authority import Authority
-from deployment import BINARY, DEADLINE_S, deployment, eventually, get_json, read_line, request, run
+from deployment import BINARY, DEADLINE_S, deployment, eventually, get_json, request, run
 from paced_server import TOKENS, PacedServer
-
-
-class Agent:
-    """`kvist loadgen agent`, with the port of its ready line."""
-
-    def __init__(self, *options, cwd=None):
-        self.process = subprocess.Popen([BINARY, "loadgen", "agent", *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd)
-        line = read_line(self.process.stdout, DEADLINE_S)
-        assert line.startswith("ready http="), (line, self.process.stderr.read() if self.process.poll() is not None else "")
-        self.port = int(line.split("=")[1])
-        self.address = f"127.0.0.1:{self.port}"
-
-    def state(self):
-        return get_json(f"http://{self.address}/agent")["state"]
-
-    def stop(self, how=signal.SIGTERM):
-        if self.process.poll() is None:
-            self.process.send_signal(how)
-        code = self.process.wait(DEADLINE_S)
-        self.process.stdout.close()
-        self.process.stderr.close()
-        assert how != signal.SIGTERM or code in (0, -signal.SIGKILL), code
-
-
-@contextlib.contextmanager
-def agents(*options_of_each):
-    with contextlib.ExitStack() as stack:
-        started = []
-        for options in options_of_each:
-            started.append(Agent(*options))
-            stack.callback(started[-1].stop)
-        yield started
+from websocket import Page
 
 
 def command(url, *options):
@@ -60,10 +29,6 @@ def loadgen(url, *options, ok=True):
 def results(folder):
     lines = [json.loads(line) for line in (pathlib.Path(folder) / "requests.jsonl").read_text().splitlines()]
     return json.loads((pathlib.Path(folder) / "summary.json").read_text()), lines
-
-
-def names_of(started):
-    return ",".join(agent.address for agent in started)
 
 
 def two_agents_send_what_one_process_sends():
@@ -151,7 +116,7 @@ class StrangeAgent:
                 pass
 
             def answer(self):
-                report = {"kvist_version": version, "protocol": 1, "threads": 1, "state": "ready" if strange.load else "idle", "load": strange.load,
+                report = {"kvist_version": version, "protocol": 2, "threads": 1, "state": "ready" if strange.load else "idle", "load": strange.load,
                           "schedule": schedule, "error": "", "progress": {}, "client": {"loops": []}}
                 body = json.dumps(report).encode()
                 self.send_response(200)
@@ -215,6 +180,42 @@ def an_agent_drives_one_load_at_a_time_and_that_is_changed_and_stopped():
         assert len(server.requests) == len(lines)
 
 
+def at_once(lines):
+    """The most requests that were under way at one instant."""
+    edges = sorted([(line["sent_s"], 1) for line in lines] + [(line["ended_s"], -1) for line in lines])
+    running = most = 0
+    for _, step in edges:
+        running += step
+        most = max(most, running)
+    return most
+
+
+def the_dashboard_shows_the_load_of_all_and_changes_it_exactly():
+    with deployment(workers=1, gateway=False) as (_, workers), agents((), ("--threads", 2)) as two, tempfile.TemporaryDirectory() as folder:
+        load = subprocess.Popen(command(workers[0].url, "--concurrency", 5, "--input-tokens", 100, "--output-tokens", "30-60", "--ignore-eos", "--slo", "ttft_p95=600ms",
+                                        "--agents", names_of(two), "--output", folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        api = "http://127.0.0.1:" + load.stdout.readline().split("=")[1].strip()
+        url = re.search(r"http://\S+", load.stdout.readline()).group(0)
+        with Page(url + "ws") as page:
+            page.until(lambda: page.seen["sample"]["load"]["concurrency"] == 5 and page.seen["sample"]["live"]["in_flight"] == 5, "five are in flight")
+            page.until(lambda: page.seen["sample"]["live"]["ttft_p95_ms"] and page.seen["sample"]["live"]["itl_p95_ms"] and page.seen["sample"]["live"]["output_tokens_per_s"],
+                       "figures of all agents")
+            assert not page.ask("start")["ok"], "it runs already"
+            for number in (11, 4):
+                assert page.result("set_concurrency", concurrency=number) == {"concurrency": number}
+                page.until(lambda: page.seen["sample"]["load"]["concurrency"] == number and page.seen["sample"]["live"]["in_flight"] == number, f"{number} are in flight")
+            assert get_json(api + "/status")["concurrency"] == 4
+            assert request(api + "/load", {"concurrency": 2}, method="PATCH")[0] == 400, "one for each of three threads"
+            assert page.result("stop") == {}
+            out, err = load.communicate(timeout=DEADLINE_S)
+            assert load.returncode == 0, (out, err[-3000:])
+        summary, lines = results(folder)
+        assert [change["concurrency"] for change in summary["changes"]] == [11, 4], summary["changes"]
+        assert summary["requests"]["failed"] == 0 and len(lines) > 20
+        # Places are divided as threads are: 4, 4 and 3 of eleven.
+        assert at_once(lines) == 11 and [at_once([line for line in lines if line["conversation"] % 3 in part]) for part in ((0,), (1, 2))] == [4, 7]
+
+
 def keys_certificates_and_targets():
     server = PacedServer()
     refused = subprocess.run([BINARY, "loadgen", "agent", "--host", "0.0.0.0"], capture_output=True, text=True, timeout=DEADLINE_S)
@@ -243,12 +244,12 @@ def keys_certificates_and_targets():
 
 def options_that_are_the_agents_own_are_refused():
     for options, wanted in ((("--threads", 2), "--threads: is each agent's own"), (("--api-key-file", "x"), "--api-key-file: is each agent's own"),
-                            (("--baseline", "x"), "--baseline: is for the dashboard"), (("--calibration", "none"), "--calibration"),
+                            (("--calibration", "none"), "--calibration"),
                             (("--agents-ca", "x"), "--agents-ca: is for agents with https")):
         assert wanted in loadgen("http://127.0.0.1:1", "--concurrency", 2, "--agents", "127.0.0.1:1", *options, ok=False).stderr, options
     assert "--agents: needs a load" in loadgen("http://127.0.0.1:1", "--agents", "127.0.0.1:1", ok=False).stderr
 
 
 run([two_agents_send_what_one_process_sends, a_closed_loop_is_divided_exactly, an_agent_that_is_killed_is_lost_alone,
-     what_would_not_drive_the_same_load_is_refused, an_agent_drives_one_load_at_a_time_and_that_is_changed_and_stopped, keys_certificates_and_targets,
+     what_would_not_drive_the_same_load_is_refused, an_agent_drives_one_load_at_a_time_and_that_is_changed_and_stopped, keys_certificates_and_targets, the_dashboard_shows_the_load_of_all_and_changes_it_exactly,
      options_that_are_the_agents_own_are_refused])

@@ -50,6 +50,18 @@ TEST(LevelProcedure, OneLevelFromIdlenessToIdleness) {
   EXPECT_EQ(procedure.complete(), 1U);
 }
 
+TEST(LevelProcedure, ALoadThatBeginsAMomentLaterHasItsTimesFromThen) {
+  LevelProcedure procedure(method(), 1);
+  TimePoint now = at(0);
+  LevelAction action = procedure.begin(now);
+  (void)drive(procedure, action, now, LevelStep::kStartLoad);
+  procedure.begins_at(at(3));
+  EXPECT_EQ(procedure.begun().back().started, at(3));
+  EXPECT_EQ(procedure.begun().back().measure_from, at(13));
+  action = procedure.on_done(now);
+  EXPECT_EQ(action.until, at(3 + 10 + 20));
+}
+
 TEST(LevelProcedure, SnapshotsCountFromTheStartOfTheLoad) {
   LevelProcedure procedure(method(), 1);
   TimePoint now = at(0);

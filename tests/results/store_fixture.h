@@ -140,6 +140,21 @@ inline ClientCertificate full_certificate() {
   return c;
 }
 
+inline LoadAgent full_agent() {
+  return {.name = "10.0.0.5:9400",
+          .threads = 3,
+          .turns = std::numeric_limits<std::uint64_t>::max(),
+          .clock_ahead = Duration(-987'654'321'012),
+          .clock_bound = Duration(18'500),
+          .clock_drift = Duration(-2'500),
+          .lost = "it's gone",
+          .client = {.loop_delay_p99_ms = 0.25,
+                     .loop_delay_max_ms = 1.5,
+                     .cpu_share = 0.125,
+                     .send_delay_p99_ms = 0.0625,
+                     .certificate = full_certificate()}};
+}
+
 inline LevelRecord full_level() {
   LevelRecord level;
   level.mode = spec::RoutingMode::kKv;
@@ -161,6 +176,9 @@ inline LevelRecord full_level() {
                   .cpu_share = 0.75,
                   .send_delay_p99_ms = 0.125,
                   .certificate = full_certificate()};
+  level.agents = {full_agent(), LoadAgent{.name = "b:1"}};
+  level.agents[1].client.certificate = full_certificate();
+  level.agents[1].client.certificate->pauses.reset();
   level.remarks = {"worker-1 restarted", "", "2 requests abandoned while draining"};
   return level;
 }
@@ -248,6 +266,25 @@ inline void expect_equal(const WorkerTimeline& a, const WorkerTimeline& b) {
   }
 }
 
+inline void expect_equal(const ClientHealth& a, const ClientHealth& b) {
+  EXPECT_EQ(a.loop_delay_p99_ms, b.loop_delay_p99_ms);
+  EXPECT_EQ(a.loop_delay_max_ms, b.loop_delay_max_ms);
+  EXPECT_EQ(a.cpu_share, b.cpu_share);
+  EXPECT_EQ(a.send_delay_p99_ms, b.send_delay_p99_ms);
+  EXPECT_EQ(a.certificate, b.certificate);
+}
+
+inline void expect_equal(const LoadAgent& a, const LoadAgent& b) {
+  EXPECT_EQ(a.name, b.name);
+  EXPECT_EQ(a.threads, b.threads);
+  EXPECT_EQ(a.turns, b.turns);
+  EXPECT_EQ(a.clock_ahead, b.clock_ahead);
+  EXPECT_EQ(a.clock_bound, b.clock_bound);
+  EXPECT_EQ(a.clock_drift, b.clock_drift);
+  EXPECT_EQ(a.lost, b.lost);
+  expect_equal(a.client, b.client);
+}
+
 inline void expect_equal(const LevelRecord& a, const LevelRecord& b) {
   EXPECT_EQ(a.mode, b.mode);
   EXPECT_EQ(a.concurrency, b.concurrency);
@@ -265,11 +302,9 @@ inline void expect_equal(const LevelRecord& a, const LevelRecord& b) {
   for (std::size_t i = 0; i < a.workers.size(); ++i) expect_equal(a.workers[i], b.workers[i]);
   ASSERT_EQ(a.timelines.size(), b.timelines.size());
   for (std::size_t i = 0; i < a.timelines.size(); ++i) expect_equal(a.timelines[i], b.timelines[i]);
-  EXPECT_EQ(a.client.loop_delay_p99_ms, b.client.loop_delay_p99_ms);
-  EXPECT_EQ(a.client.loop_delay_max_ms, b.client.loop_delay_max_ms);
-  EXPECT_EQ(a.client.cpu_share, b.client.cpu_share);
-  EXPECT_EQ(a.client.send_delay_p99_ms, b.client.send_delay_p99_ms);
-  EXPECT_EQ(a.client.certificate, b.client.certificate);
+  expect_equal(a.client, b.client);
+  ASSERT_EQ(a.agents.size(), b.agents.size());
+  for (std::size_t i = 0; i < a.agents.size(); ++i) expect_equal(a.agents[i], b.agents[i]);
   EXPECT_EQ(a.remarks, b.remarks);
 }
 

@@ -13,11 +13,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-constexpr std::string_view kDropTablesOfSchema6 = "DROP TABLE run_sources;";
-constexpr std::string_view kDropTablesOfSchema5 = "DROP TABLE run_sources; DROP TABLE client_pauses;";
+constexpr std::string_view kDropTablesOfSchema7 = "DROP TABLE load_agent_shares; DROP TABLE load_agents;";
+constexpr std::string_view kDropTablesOfSchema6 =
+    "DROP TABLE load_agent_shares; DROP TABLE load_agents; DROP TABLE run_sources;";
+constexpr std::string_view kDropTablesOfSchema5 =
+    "DROP TABLE load_agent_shares; DROP TABLE load_agents; DROP TABLE run_sources; DROP TABLE client_pauses;";
 constexpr std::string_view kDropTablesOfSchema4 =
     "DROP TABLE turn_sessions; DROP TABLE client_certificates; DROP TABLE client_shares; DROP TABLE client_pauses; "
-    "DROP TABLE run_sources;";
+    "DROP TABLE run_sources; DROP TABLE load_agent_shares; DROP TABLE load_agents;";
 
 class StoreMigrationTest : public StoreTest {
  protected:
@@ -137,6 +140,20 @@ TEST_F(StoreMigrationTest, AFileOfSchema5GetsATableOfSources) {
   }
   tamper(path(), "PRAGMA user_version = 5");
   EXPECT_FALSE(Store::open(path()).has_value()) << "version 5 had no run_sources";
+}
+
+TEST_F(StoreMigrationTest, AFileOfSchema6GetsTablesOfAgents) {
+  ASSERT_EQ(Store::open(path()).value()->load_run(1)->levels.size(), 2U);
+  tamper(path(), std::string(kDropTablesOfSchema7) + "PRAGMA user_version = 6");
+  for (int opening = 0; opening < 2; ++opening) {
+    auto store = Store::open(path());
+    ASSERT_TRUE(store.has_value()) << store.error().message;
+    EXPECT_TRUE((*store)->load_run(1)->levels[1].agents.empty()) << "nobody else drove it";
+    ASSERT_TRUE((*store)->add_level(2, full_level()).has_value());
+    expect_equal((*store)->load_run(2)->levels.back(), full_level());
+  }
+  tamper(path(), "PRAGMA user_version = 6");
+  EXPECT_FALSE(Store::open(path()).has_value()) << "version 6 had no load_agents";
 }
 
 TEST_F(StoreMigrationTest, AnAlteredFileOfSchema1IsRefusedAndLeftAsItIs) {

@@ -100,7 +100,7 @@ TEST_F(StoreTest, RefusesForeignFiles) {
 
 TEST_F(StoreTest, RefusesANewerSchema) {
   write_run(path());
-  tamper(path(), "PRAGMA user_version = 7");
+  tamper(path(), "PRAGMA user_version = 8");
   const auto store = Store::open(path());
   ASSERT_FALSE(store.has_value());
   EXPECT_EQ(store.error().code, ErrorCode::kUnsupported);

@@ -424,6 +424,9 @@ TEST_F(RoundTripTest, Sweep) {
                              {.name = "v", .url = "http://h:4", .admin = "http://h:5"}};
       if (spec.comparison.caches == CacheProof::kRestart) spec.comparison.caches = CacheProof::kNone;
     }
+    if (number(0, 1) == 1 && !unfit_for_agents(spec)) {
+      spec.agents = {.urls = {"10.0.0.5:9400", "https://[::1]:1"}, .key_file = text(), .ca = "/ca.pem"};
+    }
     for (std::uint32_t level = number(1, 9); spec.levels.size() < 4; level += number(1, 9))
       spec.levels.push_back(level);
     spec.output_directory = text();

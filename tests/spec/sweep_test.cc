@@ -48,6 +48,33 @@ TEST(Sweep, LevelsOfOpenArrivalsAreRatesThatMayExceedTheConversationsAtOnce) {
   EXPECT_DOUBLE_EQ(sweep->workload.arrivals.starts_per_second(90), 1.5);
 }
 
+TEST(SweepSpecTest, ReadsTheAgentsThatDriveIt) {
+  const auto with = [](const std::string& agents) {
+    return read_sweep(parsed(std::string(kSweep) + "agents: " + agents), "/sweeps");
+  };
+  const auto sweep = with("{urls: [\"10.0.0.5:9400\", \"https://h:1\"], key_file: key, ca: ca.pem}");
+  ASSERT_TRUE(sweep.has_value()) << sweep.error().message;
+  EXPECT_THAT(sweep->agents.urls, ElementsAre("10.0.0.5:9400", "https://h:1"));
+  EXPECT_EQ(sweep->agents.key_file, "/sweeps/key");
+  EXPECT_EQ(sweep->agents.ca, "/sweeps/ca.pem");
+  EXPECT_FALSE(read_sweep(parsed(kSweep), ".")->agents.are_given());
+  EXPECT_THAT(message(with("{urls: []}")), HasSubstr("0 agents; want 1 to 256"));
+  EXPECT_THAT(message(with("{key_file: k}")), HasSubstr("urls"));
+  EXPECT_THAT(message(with("{urls: [\"h:1\", \"h:1\"]}")), HasSubstr("occurs twice"));
+  EXPECT_THAT(message(with("{urls: [\"ftp://h:1\"]}")), HasSubstr("expected host:port"));
+  EXPECT_THAT(message(with("{urls: [\"http://h:1/path\"]}")), HasSubstr("expected host:port"));
+}
+
+TEST(SweepSpecTest, RefusesALoadThatAgentsCannotDivide) {
+  const std::string agents = "agents: {urls: [\"h:1\"]}\n";
+  const auto error = [&](const std::string& from, const std::string& to) {
+    return message(read_sweep(parsed(with_line(kSweep, from, to) + agents), "."));
+  };
+  EXPECT_THAT(error("max_error_pct: 1", "between_levels: continue"), HasSubstr("a load of its own"));
+  EXPECT_THAT(error("turns_min: 2, turns_max: 4, target_rps: 2.5", "trace: {file: t.jsonl}"),
+              HasSubstr("a trace is driven by one process"));
+}
+
 TEST(SweepSpecTest, ReadsAWholeSweep) {
   const auto sweep = read_sweep(parsed(kSweep), ".");
   ASSERT_TRUE(sweep.has_value()) << sweep.error().message;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <iterator>
 
@@ -203,6 +204,31 @@ void add_worker(results::WorkerLevelRecord& sum, const results::WorkerLevelRecor
   sum.waiting_max = std::max(sum.waiting_max, worker.waiting_max);
 }
 
+/// Of delays and of processor time the worse.
+void add_client(const results::ClientHealth& client, results::ClientHealth& merged) {
+  using results::ClientHealth;
+  for (const auto delay : {&ClientHealth::loop_delay_p99_ms, &ClientHealth::loop_delay_max_ms, &ClientHealth::cpu_share,
+                           &ClientHealth::send_delay_p99_ms}) {
+    merged.*delay = std::max(merged.*delay, client.*delay);
+  }
+  add_certificate(merged.certificate, client.certificate);
+}
+
+/// By name, with the clock of the first repetition and the largest of what it may be wrong by and gained.
+void add_agent(const results::LoadAgent& agent, std::vector<results::LoadAgent>& merged) {
+  const auto known = std::ranges::find(merged, agent.name, &results::LoadAgent::name);
+  if (known == merged.end()) return merged.push_back(agent);
+  known->turns += agent.turns;
+  known->clock_bound = std::max(known->clock_bound, agent.clock_bound);
+  if (!agent.clock_drift || !known->clock_drift) {
+    known->clock_drift.reset();
+  } else if (std::chrono::abs(*agent.clock_drift) > std::chrono::abs(*known->clock_drift)) {
+    known->clock_drift = agent.clock_drift;
+  }
+  if (!known->lost) known->lost = agent.lost;
+  add_client(agent.client, known->client);
+}
+
 void add_record(results::LevelRecord& merged, const results::LevelRecord& record, std::size_t nth) {
   for (const results::WorkerLevelRecord& worker : record.workers) {
     auto known = std::ranges::find(merged.workers, worker.worker, &results::WorkerLevelRecord::worker);
@@ -212,12 +238,8 @@ void add_record(results::LevelRecord& merged, const results::LevelRecord& record
       add_worker(*known, worker, static_cast<double>(nth));
     }
   }
-  using results::ClientHealth;
-  for (const auto delay : {&ClientHealth::loop_delay_p99_ms, &ClientHealth::loop_delay_max_ms, &ClientHealth::cpu_share,
-                           &ClientHealth::send_delay_p99_ms}) {
-    merged.client.*delay = std::max(merged.client.*delay, record.client.*delay);
-  }
-  add_certificate(merged.client.certificate, record.client.certificate);
+  add_client(record.client, merged.client);
+  for (const results::LoadAgent& agent : record.agents) add_agent(agent, merged.agents);
   merged.snapshots.insert(merged.snapshots.end(), record.snapshots.begin(), record.snapshots.end());
   for (const std::string& remark : record.remarks) {
     merged.remarks.push_back(fmt::format("repetition {}: {}", record.repetition + 1, remark));
@@ -229,6 +251,7 @@ results::LevelRecord merged_record(const std::vector<Measurement>& repetitions) 
   if (repetitions.size() == 1) return merged;
   merged.workers.clear();
   merged.client.certificate.reset();
+  merged.agents.clear();
   merged.snapshots.clear();
   merged.remarks.clear();
   std::size_t nth = 0;
@@ -265,6 +288,7 @@ Measurement measure(const results::LevelRecord& level, const spec::MethodSpec& m
                         .workers = level.workers,
                         .timelines = {},
                         .client = level.client,
+                        .agents = level.agents,
                         .remarks = level.remarks};
   return measurement;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "kvist/cli/print.h"
 #include "kvist/loadgen/agents/agent.h"
 #include "kvist/loadgen/agents/file_store.h"
+#include "kvist/loadgen/agents/level_order.h"
 #include "kvist/loadgen/base_url.h"
 #include "kvist/net/admin_listener.h"
 #include "kvist/net/bearer_key.h"
@@ -57,13 +59,8 @@ Result<void> check_listener(const AgentArguments& arguments) {
                           arguments.host));
 }
 
-/// What a coordinator told, as a load of this machine. Threads: any.
-Result<loadgen::AgentOrder> read_order(const AgentArguments& own, const std::string& folder, const std::string& json) {
-  KVIST_TRY(LoadgenArguments told, parse_told_load(json, [&folder](const std::string& digest) -> Result<std::string> {
-              const auto sha256 = net::sha256_from_hex(digest);
-              if (!sha256) return fail(ErrorCode::kInvalidArgument, "order: a file is named by 64 hexadecimal digits");
-              return loadgen::FileStore::path(folder, *sha256);
-            }));
+/// How this machine reaches the target of a load.
+Result<void> add_own_settings(const AgentArguments& own, LoadgenArguments& told) {
   if (!own.target.empty()) {
     KVIST_TRY(const std::string allowed, loadgen::base_url(own.target));
     KVIST_TRY(const std::string wanted, loadgen::base_url(told.target));
@@ -76,6 +73,32 @@ Result<loadgen::AgentOrder> read_order(const AgentArguments& own, const std::str
   told.tls = own.tls;
   told.source_addresses = own.source_addresses;
   told.dashboard.off = true;
+  return {};
+}
+
+/// A level of a sweep.
+Result<loadgen::AgentOrder> read_level(const AgentArguments& own, loadgen::LevelOrder order) {
+  LoadgenArguments told;
+  told.target = order.target;
+  told.model = order.model;
+  KVIST_TRY_VOID(add_own_settings(own, told));
+  LoadOrder load;
+  load.workload = std::move(order.workload);
+  load.input.texts = std::move(order.texts);
+  KVIST_TRY(loadgen::ServiceOptions options, service_options(told, load));
+  return loadgen::AgentOrder{.options = std::move(options), .level = order.level, .seed = order.seed};
+}
+
+/// What a coordinator told, as a load of this machine. Threads: any.
+Result<loadgen::AgentOrder> read_order(const AgentArguments& own, const std::string& folder, const std::string& json) {
+  KVIST_TRY(std::optional<loadgen::LevelOrder> level, loadgen::parse_level_order(json));
+  if (level) return read_level(own, *std::move(level));
+  KVIST_TRY(LoadgenArguments told, parse_told_load(json, [&folder](const std::string& digest) -> Result<std::string> {
+              const auto sha256 = net::sha256_from_hex(digest);
+              if (!sha256) return fail(ErrorCode::kInvalidArgument, "order: a file is named by 64 hexadecimal digits");
+              return loadgen::FileStore::path(folder, *sha256);
+            }));
+  KVIST_TRY_VOID(add_own_settings(own, told));
   KVIST_TRY(const LoadOrder order, read_load_order(told));
   if (!order.level) return fail(ErrorCode::kInvalidArgument, "order: has neither concurrency nor rate");
   KVIST_TRY(loadgen::ServiceOptions options, service_options(told, order));

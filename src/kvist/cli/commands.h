@@ -197,6 +197,9 @@ struct SweepArguments {
   std::string output;    ///< empty: the file's
   std::string resume;    ///< folder of an interrupted sweep
   bool dry_run = false;  ///< prints the manifests that it would apply, and does nothing
+  std::string agents;    ///< that drive the load, with commas between them; empty: the file's, if it has any
+  std::string agents_key_file;
+  std::string agents_ca;
   DashboardArguments dashboard;
   std::string host = "127.0.0.1";  ///< of the dashboard
   std::uint16_t port = 0;

@@ -1,4 +1,4 @@
-// `kvist loadgen --agents`: what the coordinator is asked for, and what the agents add to the record of a load.
+// `kvist loadgen --agents`: what the coordinator is asked for.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,6 @@
 #include "kvist/cli/loadgen_options.h"
 #include "kvist/loadgen/agents/remote_load.h"
 #include "kvist/net/event_loop.h"
-#include "kvist/report/load_run.h"
 
 namespace kvist::cli {
 
@@ -17,11 +16,6 @@ namespace kvist::cli {
 [[nodiscard]] Result<std::unique_ptr<loadgen::RemoteLoad>> make_remote_load(net::EventLoop& loop,
                                                                             const LoadgenArguments& arguments,
                                                                             const LoadOrder& order);
-
-/// Adds each agent with its clock and its own certificate, and remarks on those that were lost or whose clocks parted;
-/// the certificate of the whole becomes the worst of all. Requires: `record` has the samples of all agents, its window
-/// and its certificate.
-void add_agents(const loadgen::Coordination& coordination, report::LoadRun& record);
 
 /// An error that names the agents that were lost, if any was: the figures lack their parts.
 [[nodiscard]] Result<void> check_agents(const loadgen::Coordination& coordination);

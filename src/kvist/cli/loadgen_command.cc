@@ -27,6 +27,7 @@
 #include "kvist/report/load_run.h"
 #include "kvist/report/load_summary.h"
 #include "kvist/sweep/driven_load.h"
+#include "kvist/sweep/level_agents.h"
 #include "kvist/sweep/level_summary.h"
 #include "kvist/telemetry/log.h"
 
@@ -287,21 +288,26 @@ void add_refused_samples(const loadgen::Load& load, report::LoadRun& record) {
 Result<void> run_on_agents(const LoadgenArguments& arguments, const LoadOrder& order) {
   net::EventLoop loop;
   KVIST_TRY(const std::unique_ptr<loadgen::RemoteLoad> load, make_remote_load(loop, arguments, order));
+  const auto watch = std::make_shared<loadgen::LoadWatch>();
+  watch->attach(loop, *load);
   LoadgenRun run(loop, *load, order);
   loop.on_termination([&run] { run.end(); });
-  if (arguments.port) print_line(fmt::format("ready http={}", load->port()));
+  KVIST_TRY(const auto board, start_dashboard(arguments, order, watch));
+  if (board || arguments.port) print_line(fmt::format("ready http={}", board ? board->port() : load->port()));
+  if (board) print_line("dashboard " + board->url());
   Result<void> begun;
   load->open([&](Result<void> ready) {
     begun = ready ? run.start() : std::move(ready);
     if (!begun) loop.stop();
   });
   loop.run();
+  watch->detach();
   KVIST_TRY_VOID(begun);
   if (!run.has_driven()) return fail(ErrorCode::kCancelled, "interrupted before the agents were ready");
   run.read_load();
   report::LoadRun record = record_of(arguments, order, run, load->take_samples());
   add_refused_samples(*load, record);
-  add_agents(load->coordination(), record);
+  sweep::add_agents(load->coordination().agents(), record.level);
   KVIST_TRY_VOID(conclude(arguments, order, record));
   return check_agents(load->coordination());
 }

@@ -129,7 +129,7 @@ Result<void> refuse_about_target(const LoadgenArguments& a) {
                 "Authorization is that of --api-key-file: give one of both");
 }
 
-/// Agents have their own ways to the target, and threads; what is shown here is the load as a whole.
+/// Agents have their own ways to the target, and threads.
 Result<void> refuse_beside_agents(const LoadgenArguments& a, bool trace) {
   if (a.agents.empty()) {
     return refuse({{!a.agents_key_file.empty(), "--agents-key-file"}, {!a.agents_ca.empty(), "--agents-ca"}},
@@ -148,12 +148,8 @@ Result<void> refuse_beside_agents(const LoadgenArguments& a, bool trace) {
                          {!a.source_addresses.empty(), "--source-addresses"},
                          {a.threads > 1, "--threads"}},
                         "is each agent's own: say it to kvist loadgen agent"));
-  KVIST_TRY_VOID(refuse({{!a.calibration.empty(), "--calibration"}, {a.within_calibration, "--within-calibration"}},
-                        "is for the machine that drives the load, which agents are"));
-  return refuse({{!a.dashboard.baseline.empty(), "--baseline"},
-                 {!a.dashboard.slo.empty(), "--slo"},
-                 {!a.gateway.empty(), "--gateway"}},
-                "is for the dashboard, which shows loads of this process: leave --agents out");
+  return refuse({{!a.calibration.empty(), "--calibration"}, {a.within_calibration, "--within-calibration"}},
+                "is for the machine that drives the load, which agents are");
 }
 
 }  // namespace

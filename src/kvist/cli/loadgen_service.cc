@@ -11,7 +11,7 @@
 namespace kvist::cli {
 
 bool has_dashboard(const LoadgenArguments& arguments) {
-  return !arguments.dashboard.off && arguments.agents.empty();
+  return !arguments.dashboard.off;
 }
 
 Result<loadgen::ServiceOptions> service_options(const LoadgenArguments& arguments, const LoadOrder& order) {

@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "kvist/cli/calibration_file.h"
 #include "kvist/cli/commands.h"
@@ -11,6 +12,7 @@
 #include "kvist/cli/sweep_dashboard.h"
 #include "kvist/cli/termination.h"
 #include "kvist/deploy/dynamo_graph.h"
+#include "kvist/loadgen/agents/remote_load.h"
 #include "kvist/spec/files.h"
 #include "kvist/sweep/run_progress.h"
 #include "kvist/sweep/sweep_runner.h"
@@ -42,12 +44,25 @@ Result<void> print_manifests(const spec::SweepSpec& sweep) {
   return {};
 }
 
+/// --agents in place of the file's.
+Result<void> set_agents(const SweepArguments& arguments, spec::SweepSpec& sweep) {
+  if (arguments.agents.empty()) return {};
+  Result<std::vector<std::string>> urls = loadgen::parse_agents(arguments.agents);
+  if (!urls) return std::unexpected(std::move(urls).error().in("--agents"));
+  sweep.agents = {.urls = *std::move(urls), .key_file = arguments.agents_key_file, .ca = arguments.agents_ca};
+  if (const auto unfit = spec::unfit_for_agents(sweep)) {
+    return fail(ErrorCode::kInvalidArgument, "--agents: " + *unfit);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> run_sweep(const SweepArguments& arguments) {
   KVIST_TRY(spec::SweepSpec spec,
             arguments.resume.empty() ? spec::load_sweep(arguments.file) : sweep::interrupted_sweep(arguments.resume));
   if (arguments.dry_run) return print_manifests(spec);
+  KVIST_TRY_VOID(set_agents(arguments, spec));
   if (!arguments.output.empty()) spec.output_directory = arguments.output;
   // The progress lines have the same information as the load generator's log.
   telemetry::start_logging(telemetry::LogLevel::kWarning, "sweep");
@@ -57,7 +72,9 @@ Result<void> run_sweep(const SweepArguments& arguments) {
   options.resume = arguments.resume;
   options.progress = print_line;
   options.stop = termination.token();
-  if (auto calibration = find_calibration("")) {
+  if (spec.agents.are_given()) {
+    print_line("levels are not held against a calibration: agents drive them");
+  } else if (auto calibration = find_calibration("")) {
     options.calibration = *std::move(calibration);
   } else {
     print_line("levels are not held against a calibration: " + calibration.error().message);

@@ -57,6 +57,11 @@ LevelAction LevelProcedure::on_done(TimePoint now) {
   return {};
 }
 
+void LevelProcedure::begins_at(TimePoint at) {
+  KVIST_CHECK(step_ == LevelStep::kStartLoad && at >= begun_.back().started, "only the start of a load can be delayed");
+  begun_.back() = {.started = at, .measure_from = at + method_.warmup};
+}
+
 LevelAction LevelProcedure::on_overdue(std::uint32_t in_flight, TimePoint now) {
   if (step_ == LevelStep::kDrain) {
     return break_off(now, fmt::format("{} turns had not ended {} s after the last snapshot and were broken off",

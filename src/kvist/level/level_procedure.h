@@ -64,6 +64,9 @@ class LevelProcedure {
   [[nodiscard]] LevelAction begin(TimePoint now);
   /// The last action is done.
   [[nodiscard]] LevelAction on_done(TimePoint now);
+  /// The load that kStartLoad asked for begins at `at`, later than it was asked for: so do its level's times. To be
+  /// called before on_done().
+  void begins_at(TimePoint at);
   /// kDrain or kBreakOff was not done in time; `in_flight` turns remain.
   [[nodiscard]] LevelAction on_overdue(std::uint32_t in_flight, TimePoint now);
   /// The last action failed, or the user interrupted. If there is a load, its turns in flight are aborted.

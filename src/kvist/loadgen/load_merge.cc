@@ -115,6 +115,24 @@ workload::LoadBatch merge_batches(std::vector<workload::LoadBatch> parts) {
   return all;
 }
 
+workload::LoadBatch take_until(workload::LoadBatch& batch, TimePoint until) {
+  workload::LoadBatch taken;
+  const auto take = [until](auto& from, auto& to, const auto& instant_of) {
+    const auto end = std::ranges::find_if(from, [&](const auto& entry) { return instant_of(entry) > until; });
+    to.assign(std::make_move_iterator(from.begin()), std::make_move_iterator(end));
+    from.erase(from.begin(), end);
+  };
+  const auto at = [](const auto& entry) { return entry.at; };
+  take(batch.first_tokens, taken.first_tokens, at);
+  take(batch.chunks, taken.chunks, at);
+  take(batch.conversation_starts, taken.conversation_starts, [](TimePoint start) { return start; });
+  take(batch.started, taken.started, at);
+  take(batch.ended, taken.ended, [](const workload::LoadBatch::EndedTurn& turn) { return turn.sample.ended; });
+  taken.gaps_ms = std::exchange(batch.gaps_ms, {});
+  taken.lost = std::exchange(batch.lost, 0);
+  return taken;
+}
+
 void add_samples(std::vector<workload::TurnSample> part, std::vector<workload::TurnSample>& all) {
   all.insert(all.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
 }

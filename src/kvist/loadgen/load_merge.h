@@ -22,6 +22,10 @@ void add_totals(const workload::RecorderTotals& part, workload::RecorderTotals& 
 /// What happened in all parts, each list in the order of time.
 [[nodiscard]] workload::LoadBatch merge_batches(std::vector<workload::LoadBatch> parts);
 
+/// Takes from a batch what happened until then, and all gaps, which have no instants. Requires: lists in the order of
+/// time.
+[[nodiscard]] workload::LoadBatch take_until(workload::LoadBatch& batch, TimePoint until);
+
 /// The samples of a part come behind those of others; sort_samples() puts them into the order of their ends.
 void add_samples(std::vector<workload::TurnSample> part, std::vector<workload::TurnSample>& all);
 void sort_samples(std::vector<workload::TurnSample>& all);

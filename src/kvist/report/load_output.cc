@@ -214,7 +214,7 @@ std::string load_summary_json(const LoadRun& run, const LoadFigures& figures) {
   arrivals(json, figures);
   write_client(json, run.level.client, figures.level.analysis.client);
   loops(json, run);
-  write_agents(json, run, figures);
+  write_agents(json, run.level.agents, figures.exact());
   json.key("remarks").begin_array();
   for (const std::string& remark : run.level.remarks) json.value(remark);
   json.end_array().end_object();

@@ -10,7 +10,6 @@
 
 #include "kvist/analysis/arrival_law.h"
 #include "kvist/analysis/headline.h"
-#include "kvist/report/load_agent.h"
 #include "kvist/results/records.h"
 #include "kvist/spec/workload.h"
 #include "kvist/workload/mix.h"
@@ -50,7 +49,6 @@ struct LoadRun {
   workload::HeldBack held_back = {};                  ///< open loop: arrivals that waited for a place
   std::vector<workload::AppliedChange> changes = {};  ///< of the load while it ran
   std::vector<LoadLoop> loops = {};                   ///< of the client, if it has several threads
-  std::vector<LoadAgent> agents = {};                 ///< that drove it; empty: this process did
   bool is_chat = true;                                ///< or completions
   results::LevelRecord level;                         ///< all turns; measure_from and measure_to bound the window
 };

@@ -108,7 +108,7 @@ std::string load_summary(const LoadRun& run, const LoadFigures& figures) {
   std::string text = turns_line(figures) + rates_line(run, figures) + cache_line(figures) + percentiles(run, figures);
   if (figures.arrivals) text += "arrivals " + arrival_text(*figures.arrivals) + "\n";
   text += "client   " + client_text(run.level.client, figures.level.analysis.client) + "\n";
-  text += agents_text(run, figures);
+  text += agents_text(run.level.agents, figures.exact());
   for (const std::string& remark : run.level.remarks) text += "remark   " + remark + "\n";
   text += first_error(run);
   text.pop_back();  // the caller ends the line

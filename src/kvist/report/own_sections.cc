@@ -8,6 +8,7 @@
 #include "kvist/render/figures.h"
 #include "kvist/report/client_text.h"
 #include "kvist/report/estimate_text.h"
+#include "kvist/report/load_agents.h"
 #include "kvist/report/sections.h"
 
 namespace kvist::report {
@@ -138,6 +139,32 @@ void add_routing(render::Document& document, const analysis::RunAnalysis& analys
   document.push_back(std::move(table));
 }
 
+/// Nothing if the process that measured drove all levels itself.
+void add_agents(render::Document& document, const analysis::RunAnalysis& analysis) {
+  render::Table table = table_with(
+      {"Agent", "Threads", "Turns", "Clock", "Own part of TTFT", "Own part of ITL", "Read after", "Verdict"});
+  for (const std::size_t text : {2UL, 5UL, 9UL}) table.columns[text].align = render::Align::kLeft;
+  for (const analysis::MeasuredLevel& level : analysis.levels()) {
+    for (const results::LoadAgent& agent : level.record.agents) {
+      const results::ClientHealth& c = agent.client;
+      std::vector<std::string> row = row_of(level);
+      add_cells(row,
+                {agent.name, render::format_count(agent.threads), render::format_count(agent.turns), clock_text(agent),
+                 shares_text(c, results::BoundedFigure::kTtftP50), shares_text(c, results::BoundedFigure::kItlP50),
+                 c.certificate ? render::format_fixed(c.certificate->receive_delay_p99_ms, 2) + "ms" : "-",
+                 verdict_text(verdict_on(agent, level.analysis.exact))});
+      table.rows.push_back(std::move(row));
+    }
+  }
+  if (table.rows.empty()) return;
+  document.push_back(render::Heading{3, "Agents"});
+  document.push_back(render::Paragraph{
+      {{"Each level's load was driven by these agents, each a part of the conversations. Clock: how far an agent's was "
+        "from the coordinator's before the load and what it gained until its end; instants are corrected by that, "
+        "latencies need no correction. A verdict is on the agent's own turns; that of the level is the worst."}}});
+  document.push_back(std::move(table));
+}
+
 }  // namespace
 
 void add_exact_percentiles(render::Document& document, const analysis::RunAnalysis& analysis) {
@@ -254,6 +281,7 @@ void add_load_generator(render::Document& document, const analysis::RunAnalysis&
       100 * analysis::kInvalidClientShareOfFigure, analysis::kMaxClientDelayMs,
       100 * analysis::kMaxClientDelayShareOfTtft, analysis::kMaxClientCpuShare)}}});
   document.push_back(std::move(table));
+  add_agents(document, analysis);
 }
 
 void add_remarks(render::Document& document, const analysis::RunAnalysis& analysis) {

@@ -9,6 +9,7 @@
 #include "kvist/base/json_writer.h"
 #include "kvist/report/client_json.h"
 #include "kvist/report/comparison_text.h"
+#include "kvist/report/load_agents.h"
 #include "kvist/report/model_facts.h"
 
 namespace kvist::report {
@@ -235,6 +236,7 @@ void own_keys(JsonWriter& json, const analysis::RunAnalysis& analysis, const ana
   predicted_cache(json, a.predicted);
   workers(json, level);
   if (measured_client) write_client(json, level.record.client, level.analysis.client);
+  write_agents(json, level.record.agents, a.exact);
   repetitions(json, level);
   slow_turns(json, level);
   json.key("remarks").begin_array();

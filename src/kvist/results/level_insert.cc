@@ -1,6 +1,7 @@
 #include <span>
 #include <string_view>
 
+#include "kvist/results/agent_rows.h"
 #include "kvist/results/level_id.h"
 #include "kvist/results/level_rows.h"
 #include "kvist/results/turn_columns.h"
@@ -140,6 +141,7 @@ Result<void> complete_level(const Connection& connection, std::int64_t id, const
   KVIST_TRY_VOID(insert_engine_steps(connection, id, level));
   KVIST_TRY_VOID(insert_timelines(connection, id, level));
   KVIST_TRY_VOID(insert_client(connection, id, level.client));
+  KVIST_TRY_VOID(insert_agents(connection, id, level.agents));
   KVIST_TRY_VOID(insert_remarks(connection, id, level));
   KVIST_TRY(Statement update, connection.prepare("UPDATE levels SET complete = 1, started_utc = ?2, started_ns = ?3, "
                                                  "measure_from_ns = ?4, measure_to_ns = ?5 WHERE id = ?1"));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kvist/results/agent_rows.h"
 #include "kvist/results/level_rows.h"
 #include "kvist/results/turn_columns.h"
 
@@ -235,6 +236,7 @@ Result<void> read_parts(const Connection& connection, std::int64_t id, LevelReco
                                 steps.decode = row.integer_as<std::uint64_t>();
                               }));
   KVIST_TRY_VOID(read_client(connection, id, level.client));
+  KVIST_TRY(level.agents, select_agents(connection, id));
   return for_each_row(connection, "SELECT text FROM remarks WHERE level = ?1 ORDER BY position", id,
                       [&](Statement& row) { level.remarks.push_back(row.text()); });
 }

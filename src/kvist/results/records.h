@@ -68,6 +68,18 @@ struct ClientHealth {
   std::optional<ClientCertificate> certificate = {};  ///< nothing: an older file, or a client that takes no time
 };
 
+/// An agent of a load that several machines drove.
+struct LoadAgent {
+  std::string name;  ///< host:port
+  std::uint32_t threads = 1;
+  std::uint64_t turns = 0;                   ///< whose samples have come
+  std::optional<Duration> clock_ahead = {};  ///< of the coordinator's, before the load
+  Duration clock_bound{};                    ///< by how much that may be wrong, at most
+  std::optional<Duration> clock_drift = {};  ///< gained during the load; nothing: not compared afterwards
+  std::optional<std::string> lost = {};      ///< why it was
+  ClientHealth client = {};                  ///< of its own turns
+};
+
 /// One concurrency level in one mode. Times of samples and snapshots are core time of the load generator's process.
 struct LevelRecord {
   spec::Arm mode = spec::RoutingMode::kRoundRobin;
@@ -83,7 +95,8 @@ struct LevelRecord {
   std::vector<WorkerLevelRecord> workers;
   std::vector<WorkerTimeline> timelines;  ///< empty if none was recorded
   ClientHealth client;
-  std::vector<std::string> remarks;  ///< remarks for the reader: time-outs while draining, restarts, ...
+  std::vector<LoadAgent> agents = {};  ///< that drove it; empty: the process that measured did
+  std::vector<std::string> remarks;    ///< remarks for the reader: time-outs while draining, restarts, ...
 };
 
 /// A run from which another was merged.

@@ -188,6 +188,48 @@ constexpr std::array kTables = {
   real_time INTEGER NOT NULL,
   cpu_share REAL NOT NULL
 ) STRICT)sql"},
+    Table{"load_agents", R"sql(CREATE TABLE load_agents (
+  level INTEGER NOT NULL REFERENCES levels (id) ON DELETE CASCADE,
+  position INTEGER NOT NULL,
+  agent TEXT NOT NULL,
+  threads INTEGER NOT NULL,
+  turns INTEGER NOT NULL,
+  clock_ahead_ns INTEGER,
+  clock_bound_ns INTEGER NOT NULL,
+  clock_drift_ns INTEGER,
+  lost TEXT,
+  loop_delay_p99_ms REAL NOT NULL,
+  loop_delay_max_ms REAL NOT NULL,
+  cpu_share REAL NOT NULL,
+  send_delay_p99_ms REAL NOT NULL,
+  chunks INTEGER,
+  stamped_chunks INTEGER,
+  receive_delay_p50_ms REAL,
+  receive_delay_p99_ms REAL,
+  receive_delay_max_ms REAL,
+  dispatch_delay_p99_ms REAL,
+  dispatch_delay_max_ms REAL,
+  loop_stalls INTEGER,
+  loop_stalled_ms REAL,
+  run_queue_share REAL,
+  steal_share REAL,
+  pauses INTEGER,
+  pause_share REAL,
+  pause_p99_ms REAL,
+  pause_p999_ms REAL,
+  pause_max_ms REAL,
+  pause_real_time INTEGER,
+  pause_cpu_share REAL,
+  PRIMARY KEY (level, position)
+) STRICT, WITHOUT ROWID)sql"},
+    Table{"load_agent_shares", R"sql(CREATE TABLE load_agent_shares (
+  level INTEGER NOT NULL REFERENCES levels (id) ON DELETE CASCADE,
+  agent INTEGER NOT NULL,
+  figure TEXT NOT NULL,
+  low_ms REAL NOT NULL,
+  high_ms REAL NOT NULL,
+  PRIMARY KEY (level, agent, figure)
+) STRICT, WITHOUT ROWID)sql"},
     Table{"remarks", R"sql(CREATE TABLE remarks (
   level INTEGER NOT NULL REFERENCES levels (id) ON DELETE CASCADE,
   position INTEGER NOT NULL,
@@ -221,7 +263,8 @@ struct Addition {
 };
 constexpr std::array kAdditions = {Addition{3, "engine_steps"},        Addition{4, "turn_sessions"},
                                    Addition{4, "client_certificates"}, Addition{4, "client_shares"},
-                                   Addition{5, "client_pauses"},       Addition{6, "run_sources"}};
+                                   Addition{5, "client_pauses"},       Addition{6, "run_sources"},
+                                   Addition{7, "load_agents"},         Addition{7, "load_agent_shares"}};
 
 /// Versions 2 and later differ from this one by the tables that they did not have yet.
 Result<void> add_tables(const Connection& connection) {

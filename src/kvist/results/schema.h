@@ -11,7 +11,7 @@ namespace kvist::results {
 /// "kvst" in ASCII, by which file(1) and kvist recognise a results database.
 inline constexpr std::int32_t kApplicationId = 0x6b767374;
 /// Stored as user_version; incremented with every change of the tables.
-inline constexpr std::int32_t kSchemaVersion = 6;
+inline constexpr std::int32_t kSchemaVersion = 7;
 
 /// Creates the tables in an empty database. In any other one checks that it is kvist's: application id, version, and
 /// tables exactly as its version creates them, without triggers. An older version is then converted to this one.

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "kvist/spec/agents_yaml.h"
 #include "kvist/spec/comparison_yaml.h"
 #include "kvist/spec/endpoint.h"
 #include "kvist/spec/fields.h"
@@ -332,14 +333,17 @@ Result<void> check_lengths(const YamlNode& sweep, const SweepSpec& spec) {
 Result<SweepSpec> read_sweep(const YamlNode& node, const std::string& base_directory) {
   SweepSpec sweep;
   KVIST_TRY_VOID(read_name(node, "name", sweep.name));
-  for (const char* part :
-       {"deployment", "workload", "method", "simulation", "modes", "arms", "levels", "comparison", "target"}) {
+  for (const char* part : {"deployment", "workload", "method", "simulation", "modes", "arms", "levels", "comparison",
+                           "target", "agents"}) {
     (void)node.get(part);  // asked for before finish(), so that a misspelt key is reported before a missing one
   }
   KVIST_TRY_VOID(read_field(node, "output_directory", sweep.output_directory));
   KVIST_TRY_VOID(node.finish());
   if (const auto target = node.get("target")) {
     KVIST_TRY(sweep.target, read_target(*target, base_directory));
+  }
+  if (const auto agents = node.get("agents")) {
+    KVIST_TRY(sweep.agents, read_agents(*agents, base_directory));
   }
   if (!sweep.target.is_given() || node.get("deployment")) {
     KVIST_TRY(sweep.deployment, read_deployment_or_path(node, base_directory));
@@ -370,7 +374,20 @@ Result<SweepSpec> read_sweep(const YamlNode& node, const std::string& base_direc
   KVIST_TRY(sweep.levels, read_levels(node, sweep));
   KVIST_TRY_VOID(check_lengths(node, sweep));
   KVIST_TRY_VOID(check_between_levels(node, sweep));
+  if (sweep.agents.are_given()) {
+    if (const auto unfit = unfit_for_agents(sweep)) return std::unexpected(node.get("agents")->error(*unfit));
+  }
   return sweep;
+}
+
+std::optional<std::string> unfit_for_agents(const SweepSpec& sweep) {
+  const bool tls = std::ranges::any_of(sweep.agents.urls, [](const auto& url) { return url.starts_with("https://"); });
+  if (!sweep.agents.ca.empty() && !tls) return "ca is for agents with https://";
+  if (!sweep.workload.trace.file.empty())
+    return "a trace is driven by one process: agents divide conversations; leave out agents or workload.trace";
+  if (sweep.method.between_levels == BetweenLevels::kContinue)
+    return "agents drive each level as a load of its own: leave out agents, or method.between_levels: continue";
+  return std::nullopt;
 }
 
 bool has_schedule(const WorkloadSpec& workload) {
@@ -399,6 +416,7 @@ std::string to_yaml(const SweepSpec& sweep) {
   YamlWriter out(0);
   out.field("name", sweep.name);
   write_target(out, sweep.target);
+  write_agents(out, sweep.agents);
   out.begin_map("deployment").lines(to_yaml(sweep.deployment, out.indent())).end_map();
   out.begin_map("workload").lines(to_yaml(sweep.workload, out.indent())).end_map();
   out.begin_map("method").field("warmup", sweep.method.warmup).field("snapshots", sweep.method.snapshots);

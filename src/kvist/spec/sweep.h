@@ -9,6 +9,7 @@
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
 #include "kvist/base/yaml.h"
+#include "kvist/spec/agents_spec.h"
 #include "kvist/spec/arm.h"
 #include "kvist/spec/comparison_spec.h"
 #include "kvist/spec/deployment.h"
@@ -61,6 +62,7 @@ struct SweepSpec {
   std::vector<ArmSpec> arms = {};  ///< what is compared, if that is more than modes; the first is the baseline
   ComparisonSpec comparison = {};
   TargetSpec target = {};  ///< is measured in place of the deployment
+  AgentsSpec agents = {};  ///< a live sweep's load is driven by them
   /// Ascending: concurrent conversations; with open arrivals (spec::ArrivalSpec) conversation starts per minute.
   std::vector<std::uint32_t> levels;
   SimulationSpec simulation = {};  ///< `kvist simulate` only; a live sweep measures what these describe
@@ -73,6 +75,9 @@ struct SweepSpec {
 [[nodiscard]] bool has_schedule(const WorkloadSpec& workload);
 /// Why no level of the sweep can have a figure, and what would be needed; nothing if levels can have it.
 [[nodiscard]] std::optional<std::string> missing_for(Headline figure, const SweepSpec& sweep);
+
+/// Why agents cannot drive the sweep's load; nothing if they can.
+[[nodiscard]] std::optional<std::string> unfit_for_agents(const SweepSpec& sweep);
 
 /// What a sweep compares: its arms, or an arm per mode.
 [[nodiscard]] std::vector<ArmSpec> arms_of(const SweepSpec& sweep);

@@ -78,7 +78,7 @@ Result<void> LevelRunner::measure(LevelProcedure& procedure, std::span<const Pla
   return {};
 }
 
-Result<void> LevelRunner::carry_out(const LevelAction& action, const LevelProcedure& procedure,
+Result<void> LevelRunner::carry_out(const LevelAction& action, LevelProcedure& procedure,
                                     std::span<const PlannedLevel> levels) {
   switch (action.step) {
     case LevelStep::kProveIdle:
@@ -87,7 +87,7 @@ Result<void> LevelRunner::carry_out(const LevelAction& action, const LevelProced
       return read_counters();
     case LevelStep::kStartLoad:
     case LevelStep::kRaiseLoad:
-      return begin(levels[action.level], procedure.begun().back());
+      return begin(levels[action.level], procedure);
     case LevelStep::kAwaitSnapshot:
       return sleep_until(action.until);
     case LevelStep::kTakeSnapshot:
@@ -113,7 +113,7 @@ Result<void> LevelRunner::read_counters() {
   return {};
 }
 
-Result<void> LevelRunner::begin(const PlannedLevel& level, const LevelTimes& times) {
+Result<void> LevelRunner::begin(const PlannedLevel& level, LevelProcedure& procedure) {
   const bool is_first = measured_.empty();
   measured_.push_back({.level = level, .record = {}, .client_load = {}});
   results::LevelRecord& record = measured_.back().record;
@@ -122,9 +122,14 @@ Result<void> LevelRunner::begin(const PlannedLevel& level, const LevelTimes& tim
   record.repetition = level.repetition;
   record.seed = level.seed;
   record.started_utc = net::utc_now();
-  record.started = times.started;
-  record.measure_from = times.measure_from;
-  KVIST_TRY_VOID(is_first ? load_.start(level.concurrency, level.seed) : load_.raise(level.concurrency));
+  if (is_first) {
+    KVIST_TRY(const std::optional<TimePoint> later, load_.start(level.concurrency, level.seed));
+    if (later) procedure.begins_at(*later);
+  } else {
+    KVIST_TRY_VOID(load_.raise(level.concurrency));
+  }
+  record.started = procedure.begun().back().started;
+  record.measure_from = procedure.begun().back().measure_from;
   if (observer_ != nullptr) observer_->on_level_begun(level);
   say(fmt::format("warm-up, {} s", to_seconds(method_.warmup)));
   return {};
@@ -138,7 +143,7 @@ Result<void> LevelRunner::take_snapshot(std::uint32_t number) {
       "snapshot {}/{} of the last {} s: TTFT p50 {}, p95 {}; {:.0f} tokens/s, {:.1f} turns/s, errors {:.1f} %", number,
       method_.snapshots, to_seconds(method_.window), milliseconds(snapshot.ttft_p50_ms),
       milliseconds(snapshot.ttft_p95_ms), snapshot.output_tokens_per_s, snapshot.turns_per_s, snapshot.error_pct));
-  KVIST_TRY_VOID(deployer_.check_alive());
+  KVIST_TRY_VOID(check_alive());
   // The gauges are informative: a worker that is too busy to answer a scrape does not invalidate the client's
   // measurements.
   auto metrics = deployer_.collect();
@@ -169,7 +174,10 @@ Result<std::optional<std::uint32_t>> LevelRunner::stop_load(const LevelAction& a
     measured_.back().record.remarks.push_back(action.remark);
     say(action.remark);
   }
-  if (await(load_.stop(drains), {.deadline = action.until, .stop = stop_})) return std::nullopt;
+  if (await(load_.stop(drains), {.deadline = action.until, .stop = stop_})) {
+    KVIST_TRY_VOID(load_.check_alive());
+    return std::nullopt;
+  }
   if (stop_.stop_requested()) return fail(ErrorCode::kCancelled, "interrupted");
   return load_.in_flight();
 }
@@ -184,6 +192,7 @@ Result<void> LevelRunner::hand_on(const LevelProcedure& procedure, const KeepLev
   for (Measured& measured : std::span(measured_).first(complete)) {
     results::LevelRecord& record = measured.record;
     record.client = summarise_client(measured.client_load, measured.client_time, record);
+    KVIST_TRY_VOID(load_.complete(record));
     progress_(fmt::format("{}: done: {} turns, {} failed, KV hit rate {}, {}",
                           title_of(measured.level, method_.repetitions), record.turns.size(),
                           count(record.turns, workload::TurnOutcome::kFailed), hit_rate(record.workers),
@@ -200,10 +209,15 @@ Result<void> LevelRunner::sleep_until(TimePoint when) {
     if (!deploy::sleep_until(std::min(when, net::now() + kPiece), stop_)) {
       return fail(ErrorCode::kCancelled, "interrupted");
     }
-    KVIST_TRY_VOID(deployer_.check_alive());
+    KVIST_TRY_VOID(check_alive());
   }
   if (stop_.stop_requested()) return fail(ErrorCode::kCancelled, "interrupted");
   return {};
+}
+
+Result<void> LevelRunner::check_alive() {
+  KVIST_TRY_VOID(deployer_.check_alive());
+  return load_.check_alive();
 }
 
 void LevelRunner::say(std::string_view what) const {

@@ -14,8 +14,8 @@
 #include "kvist/level/level_procedure.h"
 #include "kvist/results/records.h"
 #include "kvist/spec/sweep.h"
+#include "kvist/sweep/level_load.h"
 #include "kvist/sweep/level_summary.h"
-#include "kvist/sweep/load_generator.h"
 #include "kvist/sweep/plan.h"
 #include "kvist/sweep/sweep_observer.h"
 
@@ -31,7 +31,7 @@ using KeepLevel = std::function<Result<void>(results::LevelRecord& record)>;
 /// Requires: the references outlive this object. Threads: one.
 class LevelRunner {
  public:
-  LevelRunner(deploy::Deployer& deployer, LoadGenerator& load, const spec::MethodSpec& method, Progress progress,
+  LevelRunner(deploy::Deployer& deployer, LevelLoad& load, const spec::MethodSpec& method, Progress progress,
               std::stop_token stop, SweepObserver* observer = nullptr)
       : deployer_(deployer),
         load_(load),
@@ -54,10 +54,10 @@ class LevelRunner {
   };
 
   [[nodiscard]] Result<void> measure(level::LevelProcedure& procedure, std::span<const PlannedLevel> levels);
-  [[nodiscard]] Result<void> carry_out(const level::LevelAction& action, const level::LevelProcedure& procedure,
+  [[nodiscard]] Result<void> carry_out(const level::LevelAction& action, level::LevelProcedure& procedure,
                                        std::span<const PlannedLevel> levels);
   [[nodiscard]] Result<void> read_counters();
-  [[nodiscard]] Result<void> begin(const PlannedLevel& level, const level::LevelTimes& times);
+  [[nodiscard]] Result<void> begin(const PlannedLevel& level, level::LevelProcedure& procedure);
   [[nodiscard]] Result<void> take_snapshot(std::uint32_t number);
   [[nodiscard]] Result<void> read_client();
   /// The number of turns still in flight at the deadline; nothing if all ended before.
@@ -65,10 +65,12 @@ class LevelRunner {
   /// Assigns the turns to their levels, and passes complete levels to `keep`.
   [[nodiscard]] Result<void> hand_on(const level::LevelProcedure& procedure, const KeepLevel& keep);
   [[nodiscard]] Result<void> sleep_until(TimePoint when);
+  /// An error if a part of the deployment has died, or one of the load.
+  [[nodiscard]] Result<void> check_alive();
   void say(std::string_view what) const;
 
   deploy::Deployer& deployer_;
-  LoadGenerator& load_;
+  LevelLoad& load_;
   const spec::MethodSpec& method_;
   Progress progress_;
   std::stop_token stop_;

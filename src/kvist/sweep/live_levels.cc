@@ -89,14 +89,39 @@ loadgen::ServiceOptions LiveLevels::load_options(const PlannedLevel& level) cons
   return options;
 }
 
+AgentLoadOptions LiveLevels::agent_options(const PlannedLevel& level) const {
+  const deploy::Addresses& addresses = deployer_->addresses();
+  AgentLoadOptions options;
+  options.agents = sweep_.agents;
+  options.order = {.target = addresses.gateway.url,
+                   .model = addresses.models.front(),
+                   .workload = resolved_.spec.workload,
+                   .texts = arm_texts(sweep_, level, salt_),
+                   .level = level.concurrency,
+                   .seed = level.seed};
+  options.input = resolved_.input;
+  options.input.texts = options.order.texts;
+  options.window = resolved_.spec.method.window;
+  options.progress = [this, title = title_of(level, sweep_.method.repetitions)](std::string_view line) {
+    options_.progress(fmt::format("{}: {}", title, line));
+  };
+  options.stop = options_.stop;
+  if (options_.observer != nullptr) options.watch = options_.observer->watch();
+  return options;
+}
+
+Result<std::unique_ptr<LevelLoad>> LiveLevels::make_load(const PlannedLevel& level) const {
+  if (sweep_.agents.are_given()) return AgentLoad::create(agent_options(level));
+  return LoadGenerator::create(load_options(level),
+                               options_.observer != nullptr ? options_.observer->watch() : nullptr);
+}
+
 Result<void> LiveLevels::run(std::span<const PlannedLevel> levels, const KeepLevel& keep) {
   KVIST_CHECK(begun_, "begin() before run()");
   if (sweep_.comparison.caches == spec::CacheProof::kReset) {
     KVIST_TRY_VOID(deployer_->empty_caches(deploy::Until::after(kEmptyTimeout, options_.stop)));
   }
-  KVIST_TRY(const auto load,
-            LoadGenerator::create(load_options(levels.front()),
-                                  options_.observer != nullptr ? options_.observer->watch() : nullptr));
+  KVIST_TRY(const std::unique_ptr<LevelLoad> load, make_load(levels.front()));
   LevelRunner runner(*deployer_, *load, sweep_.method, options_.progress, options_.stop, options_.observer);
   return runner.run(levels, keep);
 }

@@ -13,6 +13,8 @@
 #include "kvist/deploy/deployer.h"
 #include "kvist/loadgen/service.h"
 #include "kvist/spec/sweep.h"
+#include "kvist/sweep/agent_load.h"
+#include "kvist/sweep/level_load.h"
 #include "kvist/sweep/level_runner.h"
 #include "kvist/sweep/plan.h"
 #include "kvist/sweep/resolve.h"
@@ -54,7 +56,9 @@ class LiveLevels {
 
  private:
   [[nodiscard]] Result<void> start_deployment(const spec::ArmSpec& arm, const std::string& logs);
+  [[nodiscard]] Result<std::unique_ptr<LevelLoad>> make_load(const PlannedLevel& level) const;
   [[nodiscard]] loadgen::ServiceOptions load_options(const PlannedLevel& level) const;
+  [[nodiscard]] AgentLoadOptions agent_options(const PlannedLevel& level) const;
 
   const spec::SweepSpec sweep_;  // as written by the user
   const LiveOptions options_;

@@ -120,7 +120,7 @@ Result<void> SweepRunner::run_load(std::span<const PlannedLevel> levels, std::si
 }
 
 void SweepRunner::hold_against_calibration(results::LevelRecord& record) const {
-  if (!options_.calibration) return;
+  if (!options_.calibration || sweep_.agents.are_given()) return;  // agents are other machines
   loadgen::DrivenLoad load = driven_load(record.turns, record.measure_from, record.measure_to);
   const spec::WorkloadSpec& workload = live_.resolved().spec.workload;
   const bool closed =

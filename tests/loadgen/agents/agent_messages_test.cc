@@ -67,16 +67,17 @@ TEST(AgentMessagesTest, OfAnotherProtocolOnlyTheVersionIsRead) {
   ASSERT_TRUE(read.has_value()) << read.error().message;
   EXPECT_EQ(read->kvist_version, "0.0.1");
   EXPECT_EQ(read->protocol, 77U);
-  EXPECT_FALSE(parse_agent_report(R"({"kvist_version":"0.0.1","protocol":1,"threads":"many"})").has_value());
+  EXPECT_FALSE(parse_agent_report(R"({"kvist_version":"0.0.1","protocol":2,"threads":"many"})").has_value());
   EXPECT_FALSE(parse_agent_report("{}").has_value());
   EXPECT_FALSE(parse_agent_report("[]").has_value());
 }
 
 TEST(AgentMessagesTest, CommandsComeBack) {
-  const auto load = parse_load_command(
-      load_command_json({.load = "x", .shard = {.index = 2, .count = 5}, .order = R"({"rate":4,"list":["a"]})"}));
+  const auto load = parse_load_command(load_command_json(
+      {.load = "x", .shard = {.index = 2, .count = 5}, .order = R"({"rate":4,"list":["a"]})", .watched = true}));
   ASSERT_TRUE(load.has_value()) << load.error().message;
   EXPECT_EQ(load->shard.index, 2U);
+  EXPECT_TRUE(load->watched);
   EXPECT_EQ(load->shard.count, 5U);
   EXPECT_EQ(load->order, R"({"rate":4,"list":["a"]})");
   const TimePoint at(milliseconds(123'456));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kvist/base/version.h"
+#include "kvist/loadgen/agents/feed_page.h"
 #include "kvist/loadgen/agents/sample_page.h"
 
 namespace kvist::loadgen::coordination_test {
@@ -38,6 +39,7 @@ struct FakeAgent {
   std::function<std::optional<AgentAnswer>(const AgentCall&)> instead = {};  ///< of the usual answer
   std::optional<TimePoint> dies = {};                                        ///< of the coordinator's clock
   std::uint64_t conversations = 1'000'000;
+  bool wants_feed = false;  ///< the order says so
 
   std::string load = {};
   workload::Shard shard = {};
@@ -46,7 +48,30 @@ struct FakeAgent {
   std::vector<AgentChange> changes = {};
   std::vector<std::string> asked = {};
   SampleOutbox outbox = SampleOutbox();
+  FeedOutbox feed = FeedOutbox();
   std::uint64_t next = 0;
+  std::uint64_t fed = 0;  ///< conversations that the feed has told of
+
+  [[nodiscard]] bool has(std::uint64_t conversation) const {
+    const std::uint64_t part = conversation % shard.count;
+    return part >= shard.index && part < shard.index + threads;
+  }
+  [[nodiscard]] TimePoint due(std::uint64_t conversation) const {
+    return started->at + kGap * static_cast<int>(conversation);
+  }
+
+  /// What happened to conversations that have been sent by now.
+  FeedPage page_until(TimePoint now) {
+    FeedPage page{.number = 0, .until = now, .totals = {.turns_succeeded = next}, .batch = {}};
+    for (; fed < next; ++fed) {
+      if (!has(fed)) continue;
+      page.batch.conversation_starts.push_back(due(fed));
+      page.batch.started.push_back({.at = due(fed), .conversation = ConversationId(fed)});
+      page.batch.first_tokens.push_back({.at = due(fed) + milliseconds(2), .ttft = milliseconds(2)});
+      page.batch.gaps_ms.push_back(1);
+    }
+    return page;
+  }
 
   [[nodiscard]] TimePoint clock(TimePoint now) const {
     return now + ahead + from_seconds(to_seconds(now.time_since_epoch()) * drift);
@@ -71,6 +96,7 @@ struct FakeAgent {
         const LoadCommand command = parse_load_command(call.body).value();
         load = command.load;
         shard = command.shard;
+        EXPECT_EQ(command.watched, wants_feed);
         state = AgentState::kReady;
         break;
       }
@@ -95,6 +121,12 @@ struct FakeAgent {
       case AgentAsk::kSamples: {
         const std::size_t at = call.target.find("after=") + 6;
         answer.body = outbox.page_after(std::stoull(call.target.substr(at))).value();
+        return answer;
+      }
+      case AgentAsk::kFeed: {
+        const std::size_t at = call.target.find("after=") + 6;
+        answer.body =
+            feed.page_after(std::stoull(call.target.substr(at)), [&] { return page_until(clock(now)); }).value();
         return answer;
       }
       case AgentAsk::kRelease:
@@ -293,6 +325,70 @@ TEST_F(CoordinationTest, AllDriveTheirPartsFromOneInstantOnAndSamplesComeInOneTi
   EXPECT_EQ(coordination_->client_load().loops.size(), 3U);
   EXPECT_TRUE(coordination_->take_samples().empty());
   for (const FakeAgent& agent : agents_) EXPECT_EQ(agent.asked.back(), "POST /load/release");
+}
+
+TEST_F(CoordinationTest, WhatHappensIsToldInOneOrderOfOneTime) {
+  load_.watched = true;
+  make({{.threads = 1, .ahead = seconds(500), .there = milliseconds(30), .wants_feed = true},
+        {.threads = 2, .ahead = -seconds(700), .drift = 40e-6, .back = milliseconds(2), .wants_feed = true}});
+  ready();
+  EXPECT_TRUE(coordination_->take_batch().started.empty());
+  const TimePoint at = coordination_->start(seconds(5), network_->now());
+  TimePoint last{};
+  std::set<std::uint64_t> told;
+  std::size_t gaps = 0, starts = 0, first_tokens = 0;
+  const auto take = [&] {
+    const workload::LoadBatch batch = coordination_->take_batch();
+    for (const auto& started : batch.started) {
+      EXPECT_GE(started.at, last) << "windows need one order";
+      last = started.at;
+      const Duration off = started.at - (at + kGap * static_cast<int>(started.conversation.value()));
+      EXPECT_LE(std::chrono::abs(off), milliseconds(40));  // half of the slowest round trip, and the drift
+      told.insert(started.conversation.value());
+    }
+    starts += batch.conversation_starts.size();
+    first_tokens += batch.first_tokens.size();
+    gaps += batch.gaps_ms.size();
+    EXPECT_EQ(batch.lost, 0U);
+  };
+  for (int i = 0; i < 30; ++i) {
+    network_->run_for(milliseconds(250));
+    take();
+    if (i == 15) {
+      EXPECT_GT(told.size(), 200U) << "while it runs";
+    }
+  }
+  run_to_end();
+  take();
+  EXPECT_EQ(told.size(), 500U);
+  EXPECT_EQ(gaps, 500U);
+  EXPECT_EQ(starts, 500U);
+  EXPECT_EQ(first_tokens, 500U);
+  EXPECT_EQ(coordination_->totals().turns_succeeded, 1'000U) << "of both";
+}
+
+TEST_F(CoordinationTest, AnAgentThatDiesDoesNotHoldUpWhatTheOthersTell) {
+  load_.watched = true;
+  make({{.wants_feed = true}, {.dies = TimePoint(seconds(1'004)), .wants_feed = true}});
+  ready();
+  (void)coordination_->start(seconds(20), network_->now());
+  network_->run_for(seconds(15));
+  EXPECT_EQ(coordination_->agents()[1].phase(), AgentPhase::kLost);
+  std::uint64_t latest = 0;
+  for (const auto& started : coordination_->take_batch().started)
+    latest = std::max(latest, started.conversation.value());
+  EXPECT_GT(latest, 1'300U);
+}
+
+TEST_F(CoordinationTest, SettingsAreThoseOfTheChangesThatHaveCome) {
+  workload_.arrivals = {};
+  make({{}, {}}, 6);
+  ready();
+  (void)coordination_->start(seconds(20), network_->now());
+  EXPECT_EQ(coordination_->settings(network_->now()).concurrency, 6U);
+  ASSERT_TRUE(coordination_->change({.concurrency = 9}, network_->now()).has_value());
+  EXPECT_EQ(coordination_->settings(network_->now()).concurrency, 6U) << "in a moment";
+  EXPECT_EQ(coordination_->settings(network_->now() + seconds(2)).concurrency, 9U);
 }
 
 TEST_F(CoordinationTest, ALoadThatEndsByItselfIsWaitedFor) {

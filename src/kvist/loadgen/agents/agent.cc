@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kvist/base/version.h"
+#include "kvist/loadgen/agents/feed_page.h"
 #include "kvist/loadgen/agents/file_store.h"
 #include "kvist/loadgen/agents/sample_page.h"
 #include "kvist/loadgen/json_answers.h"
@@ -92,6 +93,7 @@ class AgentImpl final : public Agent {
     answer("PATCH", "/load", [this](const net::HttpRequest& request) { return change_load(request); });
     answer("POST", "/load/stop", [this](const net::HttpRequest& request) { return stop_load(request); });
     answer("GET", "/load/samples", [this](const net::HttpRequest& request) { return samples(request); });
+    answer("GET", "/load/feed", [this](const net::HttpRequest& request) { return feed(request); });
     answer("POST", "/load/release", [this](const net::HttpRequest& request) { return release_load(request); });
   }
 
@@ -215,6 +217,7 @@ class AgentImpl final : public Agent {
     forget();
     load_name_ = command->load;
     shard_ = command->shard;
+    watched_ = command->watched;
     state_ = AgentState::kPreparing;
     renew();
     auto work = [read = options_.read_order, json = command->order, this,
@@ -242,6 +245,7 @@ class AgentImpl final : public Agent {
     ServiceOptions options = std::move(prepared.order.options);
     options.shard = shard_;
     options.listens = false;
+    if (watched_) options.feed = std::make_shared<workload::LoadFeed>(feed_limits());
     KVIST_TRY(load_, make_threaded_load(loop_, options, options_.threads));
     load_->use_texts(prepared.order.seed, prepared.texts);
     load_->on_ended([this] { ended(); });
@@ -333,7 +337,25 @@ class AgentImpl final : public Agent {
       return outbox_.page_after(after);
     }();
     if (!page) return error_answer(page.error());
-    net::HttpResponse response{.status = 200, .headers = {}, .body = *page};
+    return bytes_answer(*page);
+  }
+
+  net::HttpResponse feed(const net::HttpRequest& request) {
+    const auto page = [&]() -> Result<std::string> {
+      KVIST_TRY_VOID(check_load_name(parameter(request.target, "load")));
+      renew();
+      KVIST_TRY(const std::uint64_t after, number_in(request.target, "after"));
+      if (!load_ || !watched_) return fail(ErrorCode::kInvalidArgument, "the load was not ordered to be watched");
+      return feed_.page_after(after, [this] {
+        const TimePoint until = net::now();
+        return FeedPage{.until = until, .totals = load_->view().totals, .batch = load_->take_batch()};
+      });
+    }();
+    return page ? bytes_answer(*page) : error_answer(page.error());
+  }
+
+  [[nodiscard]] static net::HttpResponse bytes_answer(const std::string& bytes) {
+    net::HttpResponse response{.status = 200, .headers = {}, .body = bytes};
     response.headers.add("Content-Type", "application/octet-stream");
     return response;
   }
@@ -359,6 +381,7 @@ class AgentImpl final : public Agent {
     measured_.reset();
     latest_change_ = {};
     outbox_ = SampleOutbox();
+    feed_ = FeedOutbox();
   }
 
   net::EventLoop& loop_;
@@ -379,6 +402,8 @@ class AgentImpl final : public Agent {
   std::optional<Measured> measured_;
   Duration latest_change_{};
   SampleOutbox outbox_;
+  bool watched_ = false;
+  FeedOutbox feed_;
   std::unique_ptr<ThreadedLoad> load_;
   net::PathTable paths_;
   std::unique_ptr<net::HttpServer> server_;  // last, so that it is destroyed first

@@ -8,8 +8,10 @@
 #include "kvist/base/check.h"
 #include "kvist/base/json.h"
 #include "kvist/base/version.h"
+#include "kvist/loadgen/agents/feed_page.h"
 #include "kvist/loadgen/agents/file_store.h"
 #include "kvist/loadgen/agents/sample_page.h"
+#include "kvist/loadgen/load_merge.h"
 
 namespace kvist::loadgen {
 namespace {
@@ -50,6 +52,19 @@ void move_by(TurnSample& sample, Duration by) {
   }
 }
 
+void move_by_clock(TurnSample& sample, const ClockComparison& clock) {
+  const TimePoint anchor = sample.sent != TimePoint{} ? sample.sent : sample.intended;
+  move_by(sample, clock.to_local(anchor) - anchor);
+}
+
+void move_by_clock(workload::LoadBatch& batch, const ClockComparison& clock) {
+  for (auto& first : batch.first_tokens) first.at = clock.to_local(first.at);
+  for (auto& chunks : batch.chunks) chunks.at = clock.to_local(chunks.at);
+  for (TimePoint& start : batch.conversation_starts) start = clock.to_local(start);
+  for (auto& started : batch.started) started.at = clock.to_local(started.at);
+  for (auto& ended : batch.ended) move_by_clock(ended.sample, clock);
+}
+
 }  // namespace
 
 AgentDialogue::AgentDialogue(std::string name, std::shared_ptr<const CoordinatedLoad> load,
@@ -88,7 +103,8 @@ std::optional<AgentCall> AgentDialogue::call_of_phase() {
     case AgentPhase::kPreparing:
       if (!ordered_) {
         return call(AgentAsk::kLoad, "POST", "/load",
-                    load_command_json({.load = load_->name, .shard = shard_, .order = load_->order}));
+                    load_command_json(
+                        {.load = load_->name, .shard = shard_, .order = load_->order, .watched = load_->watched}));
       }
       return call(AgentAsk::kLook, "GET", "/agent?load=" + load_->name);
     case AgentPhase::kComparing:
@@ -99,6 +115,7 @@ std::optional<AgentCall> AgentDialogue::call_of_phase() {
     case AgentPhase::kRunning:
       return running_call();
     case AgentPhase::kCollecting:
+      if (look_) return feed_call();
       return call(AgentAsk::kSamples, "GET", fmt::format("/load/samples?load={}&after={}", load_->name, received_));
     case AgentPhase::kReleasing:
       return call(AgentAsk::kRelease, "POST", "/load/release", agent_stop_json({.load = load_->name, .drain = false}));
@@ -125,7 +142,12 @@ AgentCall AgentDialogue::running_call() {
   if (fetch_) {
     return call(AgentAsk::kSamples, "GET", fmt::format("/load/samples?load={}&after={}", load_->name, received_));
   }
+  if (look_) return feed_call();
   return call(AgentAsk::kLook, "GET", "/agent?load=" + load_->name);
+}
+
+AgentCall AgentDialogue::feed_call() const {
+  return call(AgentAsk::kFeed, "GET", fmt::format("/load/feed?load={}&after={}", load_->name, feed_pages_));
 }
 
 AgentCall AgentDialogue::file_call() {
@@ -200,6 +222,8 @@ void AgentDialogue::on_good_answer(const AgentAnswer& answer, TimePoint now) {
         return take_clock(answer);
       case AgentAsk::kSamples:
         return take_page(answer, now);
+      case AgentAsk::kFeed:
+        return take_feed(answer, now);
       case AgentAsk::kRelease:
         phase_ = AgentPhase::kDone;
         return {};
@@ -363,20 +387,58 @@ Result<void> AgentDialogue::take_page(const AgentAnswer& answer, TimePoint now) 
   }
   if (page.more && !page.samples.empty()) return {};  // the next page at once
   fetch_ = false;
+  look_ = load_->watched;
+  if (!look_) after_collecting(now);
+  return {};
+}
+
+void AgentDialogue::after_collecting(TimePoint now) {
   if (phase_ == AgentPhase::kCollecting) {
     phase_ = AgentPhase::kComparingAgain;
   } else {
     due_ = now + kRunPeriod;
   }
+}
+
+Result<void> AgentDialogue::take_feed(const AgentAnswer& answer, TimePoint now) {
+  KVIST_TRY(FeedPage page, read_feed_page(answer.body));
+  if (page.number != feed_pages_ + 1) return fail(ErrorCode::kCorrupt, "sent another page than it was asked for");
+  const auto is_own = [this](ConversationId conversation) { return has_part_of(conversation.value()); };
+  const bool all_own =
+      std::ranges::all_of(page.batch.started, is_own, &workload::LoadBatch::StartedTurn::conversation) &&
+      std::ranges::all_of(page.batch.ended, is_own, [](const auto& ended) { return ended.sample.conversation; });
+  if (!all_own) return fail(ErrorCode::kCorrupt, "told of a conversation that is not its own");
+  feed_pages_ = page.number;
+  totals_ = page.totals;
+  feed_until_ = clock_->to_local(page.until);
+  move_by_clock(page.batch, *clock_);
+  if (feed_bytes_ + answer.body.size() > kMostFeedBytes) {  // nobody takes it
+    const std::uint64_t lost = feed_.lost + feed_.first_tokens.size() + feed_.chunks.size() + feed_.started.size() +
+                               feed_.ended.size() + feed_.conversation_starts.size();
+    feed_ = {};
+    feed_.lost = lost;
+    feed_bytes_ = 0;
+  }
+  feed_bytes_ += answer.body.size();
+  std::vector<workload::LoadBatch> both;
+  both.push_back(std::move(feed_));
+  both.push_back(std::move(page.batch));
+  feed_ = merge_batches(std::move(both));
+  look_ = false;
+  after_collecting(now);
   return {};
+}
+
+workload::LoadBatch AgentDialogue::take_batch(TimePoint until) {
+  workload::LoadBatch taken = take_until(feed_, until);
+  const bool empty = feed_.first_tokens.empty() && feed_.chunks.empty() && feed_.started.empty() && feed_.ended.empty();
+  if (empty) feed_bytes_ = 0;
+  return taken;
 }
 
 std::vector<TurnSample> AgentDialogue::take_samples() {
   if (!clock_) return {};
-  for (TurnSample& sample : samples_) {
-    const TimePoint anchor = sample.sent != TimePoint{} ? sample.sent : sample.intended;
-    move_by(sample, clock_->to_local(anchor) - anchor);
-  }
+  for (TurnSample& sample : samples_) move_by_clock(sample, *clock_);
   sample_bytes_ = 0;
   return std::exchange(samples_, {});
 }

@@ -13,6 +13,7 @@
 #include "kvist/base/time.h"
 #include "kvist/loadgen/agents/agent_messages.h"
 #include "kvist/loadgen/agents/clock_offset.h"
+#include "kvist/workload/load_feed.h"
 #include "kvist/workload/recorder.h"
 #include "kvist/workload/shard.h"
 #include "kvist/workload/turn_sample.h"
@@ -32,6 +33,7 @@ struct CoordinatedLoad {
   std::string order;  ///< JSON, for ReadAgentOrder
   std::vector<OrderedFile> files = {};
   std::string schedule;  ///< schedule_digest() here
+  bool watched = false;  ///< somebody looks at what happens: AgentDialogue::take_batch()
 };
 
 /// A part of a file, which is to be the body of a call.
@@ -51,6 +53,7 @@ enum class AgentAsk : std::uint8_t {
   kChange,
   kStop,
   kSamples,
+  kFeed,
   kRelease
 };
 
@@ -139,6 +142,15 @@ class AgentDialogue {
   /// the agent measured. None is kept.
   [[nodiscard]] std::vector<workload::TurnSample> take_samples();
 
+  /// Until when, by this clock, what happened has come; nothing: none of it has.
+  [[nodiscard]] const std::optional<TimePoint>& feed_until() const { return feed_until_; }
+  /// What happened until then, by this clock, and was not taken yet. Bounded by kMostFeedBytes; what found no room is
+  /// counted in the batch.
+  [[nodiscard]] workload::LoadBatch take_batch(TimePoint until);
+  /// Of a load that is watched, as of the last page of its feed.
+  [[nodiscard]] const workload::RecorderTotals& totals() const { return totals_; }
+
+  static constexpr std::size_t kMostFeedBytes = std::size_t{32} << 20;
   static constexpr std::size_t kClockReadings = 16;
   /// Without an answer for so long an agent is lost.
   static constexpr Duration kLostAfter = std::chrono::seconds(5);
@@ -147,6 +159,7 @@ class AgentDialogue {
   [[nodiscard]] std::optional<AgentCall> call_of_phase();
   [[nodiscard]] AgentCall call(AgentAsk ask, std::string method, std::string target, std::string body = {}) const;
   [[nodiscard]] AgentCall running_call();
+  [[nodiscard]] AgentCall feed_call() const;
   [[nodiscard]] AgentCall file_call();
 
   void on_good_answer(const AgentAnswer& answer, TimePoint now);
@@ -155,6 +168,9 @@ class AgentDialogue {
   [[nodiscard]] Result<void> take_report(const AgentAnswer& answer, TimePoint now);
   [[nodiscard]] Result<void> take_file_state(const AgentAnswer& answer);
   [[nodiscard]] Result<void> take_clock(const AgentAnswer& answer);
+  [[nodiscard]] Result<void> take_feed(const AgentAnswer& answer, TimePoint now);
+  /// After the samples that it had, and the feed if there is one.
+  void after_collecting(TimePoint now);
   [[nodiscard]] Result<void> take_page(const AgentAnswer& answer, TimePoint now);
   [[nodiscard]] Result<void> check_stranger() const;
   [[nodiscard]] Result<void> check_schedule() const;
@@ -185,10 +201,16 @@ class AgentDialogue {
     TimePoint at;
     std::optional<TimePoint> stop;
   };
-  std::optional<Start> start_;                 // not yet told
-  std::deque<AgentChange> changes_;            // not yet told, in the agent's time
-  std::optional<bool> stop_;                   // not yet told: whether to drain
-  bool fetch_ = false;                         // samples are to be asked for now
+  std::optional<Start> start_;       // not yet told
+  std::deque<AgentChange> changes_;  // not yet told, in the agent's time
+  std::optional<bool> stop_;         // not yet told: whether to drain
+  bool fetch_ = false;               // samples are to be asked for now
+  bool look_ = false;                // so is the feed
+  workload::LoadBatch feed_;         // in this clock's time
+  std::size_t feed_bytes_ = 0;       // of the pages in it, as they came
+  std::uint64_t feed_pages_ = 0;
+  std::optional<TimePoint> feed_until_;
+  workload::RecorderTotals totals_;
   std::vector<workload::TurnSample> samples_;  // in the agent's time
   std::size_t sample_bytes_ = 0;
   std::uint64_t received_ = 0;

@@ -256,7 +256,8 @@ Result<AgentReport> parse_agent_report(std::string_view text) {
 std::string load_command_json(const LoadCommand& command) {
   JsonWriter json;
   json.begin_object().field("load", command.load).field("first", command.shard.index);
-  json.field("of", command.shard.count).key("order").raw(command.order).end_object();
+  json.field("of", command.shard.count).field("watched", command.watched);
+  json.key("order").raw(command.order).end_object();
   return json.take();
 }
 
@@ -270,6 +271,7 @@ Result<LoadCommand> parse_load_command(std::string_view text) {
   command.shard = {.index = static_cast<std::uint32_t>(first), .count = static_cast<std::uint32_t>(of)};
   KVIST_TRY(const JsonObject order, object.require_object("order"));
   command.order = order.value().minified();
+  KVIST_TRY(command.watched, object.bool_or("watched", false));
   KVIST_TRY_VOID(object.finish());
   return command;
 }

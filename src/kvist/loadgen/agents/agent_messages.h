@@ -1,5 +1,5 @@
 // What coordinator and agents say to each other, as JSON. An agent listens; GET /agent, GET /clock, GET and PUT /files,
-// POST /load, POST /load/start, PATCH /load, POST /load/stop, GET /load/samples, POST /load/release.
+// POST /load, POST /load/start, PATCH /load, POST /load/stop, GET /load/samples, GET /load/feed, POST /load/release.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace kvist::loadgen {
 
 /// Increased when a message or a page of samples changes.
-inline constexpr std::uint32_t kAgentProtocol = 1;
+inline constexpr std::uint32_t kAgentProtocol = 2;
 /// Loops of one agent, and of all together.
 inline constexpr std::uint32_t kMostAgentThreads = 256;
 inline constexpr std::uint32_t kMostShards = 65'536;
@@ -58,6 +58,7 @@ struct LoadCommand {
   std::string load;
   workload::Shard shard;  ///< the first of the agent's parts
   std::string order;      ///< JSON
+  bool watched = false;   ///< what happens is asked for (FeedPage)
 };
 [[nodiscard]] std::string load_command_json(const LoadCommand& command);
 [[nodiscard]] Result<LoadCommand> parse_load_command(std::string_view json);

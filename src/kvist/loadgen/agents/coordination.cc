@@ -7,6 +7,7 @@
 
 #include "kvist/base/check.h"
 #include "kvist/loadgen/load_merge.h"
+#include "kvist/loadgen/load_settings.h"
 #include "kvist/loadgen/service.h"
 #include "kvist/workload/load_driver.h"
 
@@ -152,6 +153,38 @@ std::uint64_t Coordination::samples_refused() const {
   std::uint64_t sum = 0;
   for (const AgentDialogue& agent : agents_) sum += agent.samples_refused();
   return sum;
+}
+
+workload::LoadBatch Coordination::take_batch() {
+  // Who counts by windows wants one order: what one agent has told is kept back until the others have told as much.
+  TimePoint until = TimePoint::max();
+  for (const AgentDialogue& agent : agents_) {
+    const bool tells_more =
+        !agent.is_over() && agent.phase() != AgentPhase::kComparingAgain && agent.phase() != AgentPhase::kReleasing;
+    if (tells_more) until = std::min(until, agent.feed_until().value_or(TimePoint{}));
+  }
+  std::vector<workload::LoadBatch> parts;
+  for (AgentDialogue& agent : agents_) parts.push_back(agent.take_batch(until));
+  return merge_batches(std::move(parts));
+}
+
+workload::RecorderTotals Coordination::totals() const {
+  workload::RecorderTotals all;
+  for (const AgentDialogue& agent : agents_) add_totals(agent.totals(), all);
+  return all;
+}
+
+workload::LoadChange Coordination::settings(TimePoint now) const {
+  workload::LoadChange settings = settings_at(workload_, level_);
+  for (const workload::AppliedChange& applied : changes_) {
+    if (applied.at > now) break;
+    const workload::LoadChange& change = applied.change;
+    if (change.concurrency) settings.concurrency = change.concurrency;
+    if (change.max_start_rate) settings.max_start_rate = change.max_start_rate;
+    if (change.rate) settings.rate = change.rate;
+    if (change.max_in_flight) settings.max_in_flight = change.max_in_flight;
+  }
+  return settings;
 }
 
 std::vector<workload::TurnSample> Coordination::take_samples() {

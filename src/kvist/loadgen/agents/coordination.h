@@ -61,6 +61,12 @@ class Coordination {
   [[nodiscard]] std::uint64_t samples_refused() const;
   /// All that have come, in the order of their ends.
   [[nodiscard]] std::vector<workload::TurnSample> take_samples();
+  /// What happened since the last call, in the order of time: as far as it is known of every agent that still drives.
+  /// Requires: a load that is watched.
+  [[nodiscard]] workload::LoadBatch take_batch();
+  [[nodiscard]] workload::RecorderTotals totals() const;
+  /// What the load is set to at an instant.
+  [[nodiscard]] workload::LoadChange settings(TimePoint now) const;
   /// Threads of all agents.
   [[nodiscard]] std::uint32_t parts() const { return parts_; }
 

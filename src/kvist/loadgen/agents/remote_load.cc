@@ -10,7 +10,11 @@
 #include "kvist/loadgen/base_url.h"
 #include "kvist/loadgen/control_api.h"
 #include "kvist/loadgen/json_answers.h"
+#include "kvist/loadgen/load_settings.h"
 #include "kvist/net/admin_listener.h"
+#include "kvist/net/bearer_key.h"
+#include "kvist/net/tls.h"
+#include "kvist/spec/agents_spec.h"
 #include "kvist/telemetry/build_info.h"
 #include "kvist/telemetry/log.h"
 #include "kvist/telemetry/metrics.h"
@@ -63,6 +67,22 @@ class RemoteLoadImpl final : public RemoteLoad {
     ready_ = std::move(ready);
     step();
   }
+  void handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) override {
+    api_.handle(std::move(request), exchange);
+  }
+  [[nodiscard]] LoadView view() const override {
+    LoadView view{.state = "idle", .open = is_open_loop(options_.workload), .totals = coordination_.totals()};
+    if (coordination_.state() != Coordination::State::kRunning) return view;
+    view.state = stopping_ ? "draining" : "running";
+    const workload::LoadChange settings = coordination_.settings(net::now());
+    view.concurrency = settings.concurrency;
+    if (const double rate = start_rate(options_.workload, settings); rate > 0) view.rate_per_s = rate;
+    view.seed = options_.seed;
+    view.started = begins_at_;
+    view.in_flight = in_flight();
+    return view;
+  }
+  [[nodiscard]] workload::LoadBatch take_batch() override { return coordination_.take_batch(); }
   [[nodiscard]] Result<void> change(const workload::LoadChange& change) override {
     KVIST_TRY_VOID(coordination_.change(change, net::now()));
     step();
@@ -90,6 +110,7 @@ class RemoteLoadImpl final : public RemoteLoad {
   [[nodiscard]] std::optional<TimePoint> begins_at() const override { return begins_at_; }
 
   void stop(bool drain, std::function<void()> stopped) override {
+    stopping_ = true;
     on_stopped_.push_back(std::move(stopped));
     coordination_.stop(drain);
     step();
@@ -234,8 +255,11 @@ class RemoteLoadImpl final : public RemoteLoad {
 
   [[nodiscard]] std::string status() const {
     const Progress all = progress({});
+    const workload::LoadChange settings = coordination_.settings(net::now());
     JsonWriter json;
     json.begin_object().field("state", state_name()).field("seed", options_.seed);
+    if (settings.concurrency) json.field("concurrency", *settings.concurrency);
+    if (settings.rate) json.field("rate_per_s", *settings.rate);
     json.field("in_flight", all.window.in_flight).field("succeeded", all.succeeded).field("failed", all.failed);
     json.field("turns_per_s", all.window.turns_per_s).field("output_tokens_per_s", all.window.output_tokens_per_s);
     json.field("changes", changes().size()).key("agents").begin_array();
@@ -277,6 +301,7 @@ class RemoteLoadImpl final : public RemoteLoad {
   std::optional<TimePoint> begins_at_;
   std::vector<std::function<void()>> on_stopped_;
   std::function<void()> on_ended_;
+  bool stopping_ = false;
   bool over_ = false;  // every agent has ended or is lost, and that was told
   ControlApi api_;
   std::unique_ptr<net::HttpServer> server_;  // last, so that it is destroyed first
@@ -285,20 +310,41 @@ class RemoteLoadImpl final : public RemoteLoad {
 }  // namespace
 
 Result<std::vector<std::string>> parse_agents(const std::string& text) {
-  std::vector<std::string> urls;
+  std::vector<std::string> addresses;
   std::string_view rest = text;
   while (!rest.empty()) {
-    const std::string_view word = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
-    const bool has_scheme = word.find("://") != std::string_view::npos;
-    KVIST_TRY(std::string url, base_url(has_scheme ? std::string(word) : fmt::format("http://{}", word), "agent"));
+    addresses.emplace_back(rest.substr(0, rest.find(',')));
+    rest.remove_prefix(std::min(rest.size(), addresses.back().size() + 1));
+  }
+  return agent_urls(addresses);
+}
+
+Result<std::vector<std::string>> agent_urls(const std::vector<std::string>& addresses) {
+  std::vector<std::string> urls;
+  for (const std::string& address : addresses) {
+    const bool has_scheme = address.find("://") != std::string::npos;
+    KVIST_TRY(std::string url, base_url(has_scheme ? address : "http://" + address, "agent"));
     if (std::ranges::find(urls, url) != urls.end()) {
       return fail(ErrorCode::kInvalidArgument, fmt::format("agent \"{}\": is named twice", url));
     }
     urls.push_back(std::move(url));
   }
-  if (!urls.empty() && urls.size() <= kMostAgents) return urls;
-  return fail(ErrorCode::kInvalidArgument, fmt::format("{} agents; want 1 to {}", urls.size(), kMostAgents));
+  if (!urls.empty() && urls.size() <= spec::kMaxAgents) return urls;
+  return fail(ErrorCode::kInvalidArgument, fmt::format("{} agents; want 1 to {}", urls.size(), spec::kMaxAgents));
+}
+
+Result<net::ServerSettings> agent_settings(const std::vector<std::string>& urls, const std::string& key_file,
+                                           const std::string& ca) {
+  net::ServerSettings settings;
+  if (!key_file.empty()) {
+    KVIST_TRY(settings.bearer_key, net::read_bearer_key(key_file));
+  }
+  if (std::ranges::any_of(urls, [](const std::string& url) { return url.starts_with("https://"); })) {
+    net::TlsClientOptions tls;
+    tls.ca = ca;
+    KVIST_TRY(settings.tls, net::TlsClient::load(std::move(tls)));
+  }
+  return settings;
 }
 
 Result<std::unique_ptr<RemoteLoad>> RemoteLoad::create(net::EventLoop& loop, RemoteLoadOptions options) {

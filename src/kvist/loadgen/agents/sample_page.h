@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kvist/base/error.h"
+#include "kvist/loadgen/agents/page_bytes.h"
 #include "kvist/workload/recorder.h"
 #include "kvist/workload/turn_sample.h"
 
@@ -27,6 +28,10 @@ struct SamplePage {
 /// Errors: kCorrupt for anything that write_sample_page() does not write, with the place; instants are bounded
 /// (kMostClockNs) and no list is longer than the bytes that follow it.
 [[nodiscard]] Result<SamplePage> read_sample_page(std::string_view bytes);
+
+/// One sample, as it is in such a page.
+void write_turn_sample(PageWriter& out, const workload::TurnSample& sample);
+[[nodiscard]] Result<workload::TurnSample> read_turn_sample(PageReader& in);
 
 /// The samples that an agent has and the coordinator does not, bounded as a recorder's: beyond either bound new ones
 /// are refused and counted. Threads: one.
