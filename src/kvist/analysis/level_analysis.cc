@@ -48,7 +48,7 @@ SnapshotMean mean_of(const std::vector<Snapshot>& snapshots, double Snapshot::* 
   return mean;
 }
 
-PublishedFigures published_figures(const std::vector<Snapshot>& snapshots) {
+PublishedFigures figures_of_snapshots(const std::vector<Snapshot>& snapshots) {
   PublishedFigures figures;
   figures.ttft_p50_ms = mean_of(snapshots, &Snapshot::ttft_p50_ms);
   figures.ttft_p95_ms = mean_of(snapshots, &Snapshot::ttft_p95_ms);
@@ -266,7 +266,7 @@ LevelAnalysis analyse(const results::LevelRecord& level, const spec::MethodSpec&
   LevelAnalysis analysis;
   analysis.mode = level.mode;
   analysis.concurrency = level.concurrency;
-  analysis.published = published_figures(level.snapshots);
+  analysis.published = figures_of_snapshots(level.snapshots);
   add_exact_figures(level, analysis);
   if (schedule == Schedule::kOpen) add_figures_from_schedule(level, analysis.exact);
   add_goodput(level, method.goodput, analysis.exact);

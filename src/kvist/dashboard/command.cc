@@ -15,7 +15,7 @@ constexpr std::size_t kMostWord = 256;
 
 using What = decltype(Command::what);
 
-Result<std::string> text(const JsonObject& object, std::string_view name) {
+Result<std::string> bounded_text(const JsonObject& object, std::string_view name) {
   KVIST_TRY(const std::string_view value, object.require_string(name));
   if (value.size() > kMostWord) return object.wrong(name, "expected at most 256 bytes");
   return std::string(value);
@@ -72,24 +72,24 @@ Result<What> read_unsubscribe(const JsonObject& object) {
   return read_topic(object, false);
 }
 Result<What> read_conversation(const JsonObject& object) {
-  KVIST_TRY(std::string conversation, text(object, "conversation"));
+  KVIST_TRY(std::string conversation, bounded_text(object, "conversation"));
   return AskConversation{.conversation = std::move(conversation)};
 }
 Result<What> read_runs(const JsonObject& /*object*/) {
   return AskRuns{};
 }
 Result<What> read_run(const JsonObject& object) {
-  KVIST_TRY(std::string run, text(object, "run"));
+  KVIST_TRY(std::string run, bounded_text(object, "run"));
   return AskRun{.run = std::move(run)};
 }
 Result<What> read_level(const JsonObject& object) {
-  KVIST_TRY(std::string run, text(object, "run"));
+  KVIST_TRY(std::string run, bounded_text(object, "run"));
   KVIST_TRY(const std::uint64_t level, object.require_unsigned("level", 0, kMostId));
   return AskLevel{.run = std::move(run), .level = static_cast<std::int64_t>(level)};
 }
 Result<What> read_compare(const JsonObject& object) {
-  KVIST_TRY(std::string baseline, text(object, "baseline"));
-  KVIST_TRY(std::string candidate, text(object, "candidate"));
+  KVIST_TRY(std::string baseline, bounded_text(object, "baseline"));
+  KVIST_TRY(std::string candidate, bounded_text(object, "candidate"));
   return AskCompare{.baseline = std::move(baseline), .candidate = std::move(candidate)};
 }
 

@@ -22,7 +22,7 @@ Result<std::optional<double>> positive(const JsonObject& object, std::string_vie
   if (value && *value <= 0) value.reset();
   return value;
 }
-Result<std::string> text(const JsonObject& object, std::string_view name) {
+Result<std::string> cut_text(const JsonObject& object, std::string_view name) {
   constexpr std::size_t kMostText = 512;
   KVIST_TRY(const std::optional<std::string_view> value, object.find_string(name));
   return std::string(value.value_or("").substr(0, kMostText));
@@ -35,7 +35,7 @@ Result<void> read_limits(const JsonObject& worker, WorkerStatus& status) {
   KVIST_TRY(status.kv_blocks, positive(*limits, "kv_blocks"));
   KVIST_TRY(status.block_size, positive(*limits, "block_size"));
   if (!status.slots) return {};
-  KVIST_TRY(status.slots_source, text(*limits, "max_batch_size_source"));
+  KVIST_TRY(status.slots_source, cut_text(*limits, "max_batch_size_source"));
   return {};
 }
 
@@ -44,9 +44,9 @@ Result<WorkerStatus> read_worker(const JsonObject& worker, const std::string& mo
   status.model = model;
   KVIST_TRY(const std::string_view name, worker.require_string("name"));
   status.name = std::string(name.substr(0, 256));
-  KVIST_TRY(status.url, text(worker, "url"));
-  KVIST_TRY(status.state, text(worker, "state"));
-  KVIST_TRY(status.problem, text(worker, "last_problem"));
+  KVIST_TRY(status.url, cut_text(worker, "url"));
+  KVIST_TRY(status.state, cut_text(worker, "state"));
+  KVIST_TRY(status.problem, cut_text(worker, "last_problem"));
   KVIST_TRY_VOID(read_limits(worker, status));
   KVIST_TRY(status.in_flight, number(worker, "in_flight"));
   KVIST_TRY(status.prefill_tokens, number(worker, "prefill_tokens"));
@@ -55,14 +55,14 @@ Result<WorkerStatus> read_worker(const JsonObject& worker, const std::string& mo
   status.restarts = restarts.value_or(0);
   KVIST_TRY(const std::optional<JsonObject> cache, worker.find_object("cache"));
   if (cache) {
-    KVIST_TRY(status.trust, text(*cache, "trust"));
+    KVIST_TRY(status.trust, cut_text(*cache, "trust"));
   }
   return status;
 }
 
 Result<void> read_model(const JsonObject& object, GatewayStatus& status) {
-  KVIST_TRY(const std::string model, text(object, "model"));
-  KVIST_TRY(const std::string mode, text(object, "mode"));
+  KVIST_TRY(const std::string model, cut_text(object, "model"));
+  KVIST_TRY(const std::string mode, cut_text(object, "mode"));
   if (status.mode.empty()) {
     status.mode = mode;
     status.model = model;

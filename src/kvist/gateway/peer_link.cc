@@ -16,7 +16,6 @@
 namespace kvist::gateway {
 namespace {
 
-constexpr const char* kComponent = "peers";
 /// What may wait for the loop; a gateway that is so far behind is better off with the next states.
 constexpr std::size_t kMaxWaitingBytes = std::size_t{32} << 20;
 constexpr auto kLookPeriod = std::chrono::seconds(2);
@@ -142,7 +141,7 @@ Result<void> PeerLink::connect() {
           [home = home_](const std::string& problem) {
             Home::post(home, [problem](PeerLink& link) {
               if (std::exchange(link.report_.table_problem, problem) != problem && !problem.empty())
-                telemetry::log_warning(kComponent,
+                telemetry::log_warning("peers",
                                        fmt::format("what is decided here is not shared, nor the other way round: {} "
                                                    "(JetStream's key-value store is needed)",
                                                    problem));
@@ -165,12 +164,12 @@ void PeerLink::on_connection(bool connected, const std::string& problem) {
   report_.problem = problem;
   if (connected) {
     ++report_.connections;
-    telemetry::log_info(kComponent, fmt::format("{} is connected to {}, group {}", name_, options_.servers,
-                                                prefix_.substr(0, prefix_.find('.'))));
+    telemetry::log_info("peers", fmt::format("{} is connected to {}, group {}", name_, options_.servers,
+                                             prefix_.substr(0, prefix_.find('.'))));
     for (const Listener* const listener : listeners_) listener->on_connected();
   } else if (was_connected) {
     telemetry::log_warning(
-        kComponent, fmt::format("cut off from {}: {}; it routes by what it sees itself", options_.servers, problem));
+        "peers", fmt::format("cut off from {}: {}; it routes by what it sees itself", options_.servers, problem));
   }
 }
 

@@ -11,31 +11,31 @@ namespace {
 
 // -- methods of dictionaries and of texts and dictionaries
 
-Result<const Dict*> self(const Invocation& call, std::string_view method) {
+Result<const Dict*> dict_of(const Invocation& call, std::string_view method) {
   if (const Dict* dict = call.input->dict()) return dict;
   return fail(ErrorCode::kInvalidArgument, fmt::format("{} has no method '{}'", kind_of(*call.input), method));
 }
 
 Result<Value> keys_method(const Invocation& call) {
-  KVIST_TRY_VOID(self(call, "keys"));
+  KVIST_TRY_VOID(dict_of(call, "keys"));
   KVIST_TRY(std::vector<Value> keys, items_of(*call.meter, *call.input));
   return make_list(*call.meter, std::move(keys));
 }
 
 Result<Value> values_method(const Invocation& call) {
-  KVIST_TRY(const Dict* dict, self(call, "values"));
+  KVIST_TRY(const Dict* dict, dict_of(call, "values"));
   std::vector<Value> values;
   for (const auto& [key, value] : dict->entries) values.push_back(value);
   return make_list(*call.meter, std::move(values));
 }
 
 Result<Value> items_method(const Invocation& call) {
-  KVIST_TRY_VOID(self(call, "items"));
+  KVIST_TRY_VOID(dict_of(call, "items"));
   return find_filter("items")->body(call);
 }
 
 Result<Value> get_method(const Invocation& call) {
-  KVIST_TRY(const Dict* dict, self(call, "get"));
+  KVIST_TRY(const Dict* dict, dict_of(call, "get"));
   KVIST_TRY_VOID(call.meter->step(1 + dict->entries.size()));
   const MarkedText* key = call.arguments[0].text();
   const Value* found = key == nullptr ? nullptr : dict->find(key->bytes());

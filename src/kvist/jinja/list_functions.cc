@@ -277,7 +277,7 @@ Result<Value> default_filter(const Invocation& call) {
   return call.arguments[0];
 }
 
-constexpr Function kFilters[] = {
+constexpr Function kListFilters[] = {
     {"abs", {}, 0, &abs_filter},
     {"count", {}, 0, &length_filter},
     {"d", {"default_value", "boolean"}, 0, &default_filter},
@@ -303,7 +303,7 @@ constexpr Function kFilters[] = {
 }  // namespace
 
 std::span<const Function> list_filters() {
-  return kFilters;
+  return kListFilters;
 }
 
 }  // namespace kvist::jinja

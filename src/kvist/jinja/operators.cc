@@ -37,18 +37,6 @@ std::string_view symbol(BinaryOperator op) {
   return "?";
 }
 
-std::optional<std::int64_t> integer(const Value& value) {
-  if (const auto* number = value.as<std::int64_t>()) return *number;
-  if (const auto* flag = value.as<bool>()) return *flag ? 1 : 0;
-  return std::nullopt;
-}
-
-std::optional<double> number(const Value& value) {
-  if (const auto* real = value.as<double>()) return *real;
-  if (const auto whole = integer(value)) return static_cast<double>(*whole);
-  return std::nullopt;
-}
-
 std::unexpected<Error> too_large() {
   return fail(ErrorCode::kInvalidArgument, "the integer does not fit in 64 bits");
 }
@@ -138,7 +126,7 @@ Result<Value> joined(Meter& meter, const List& left, const List& right) {
 
 // "ab" * 3, [a, b] * 3. The meter is asked before memory is allocated.
 Result<std::optional<Value>> repeated(Meter& meter, const Value& value, const Value& count) {
-  const std::optional<std::int64_t> times = integer(count);
+  const std::optional<std::int64_t> times = count.integer();
   if (!times) return std::optional<Value>();
   const std::size_t copies = static_cast<std::size_t>(std::max<std::int64_t>(*times, 0));
   const std::size_t size = value.text() != nullptr   ? value.text()->size()
@@ -173,7 +161,7 @@ struct Steps {
 
 Result<std::optional<std::int64_t>> slice_part(const Value& value) {
   if (value.is_undefined() || value.is_none()) return std::optional<std::int64_t>();
-  if (const std::optional<std::int64_t> whole = integer(value)) return whole;
+  if (const std::optional<std::int64_t> whole = value.integer()) return whole;
   return fail(ErrorCode::kInvalidArgument, fmt::format("a slice takes integers, not {}", kind_of(value)));
 }
 
@@ -203,8 +191,8 @@ Result<Value> binary(Meter& meter, BinaryOperator op, const Value& left, const V
     KVIST_TRY(const TextPtr b, to_text(meter, right));
     return joined(meter, *a, *b);
   }
-  if (const auto a = integer(left), b = integer(right); a && b) return integers(op, *a, *b);
-  if (const auto a = number(left), b = number(right); a && b) return numbers(op, *a, *b);
+  if (const auto a = left.integer(), b = right.integer(); a && b) return integers(op, *a, *b);
+  if (const auto a = left.number(), b = right.number(); a && b) return numbers(op, *a, *b);
   if (op == BinaryOperator::kAdd && left.text() != nullptr && right.text() != nullptr)
     return joined(meter, *left.text(), *right.text());
   if (op == BinaryOperator::kAdd && left.list() != nullptr && right.list() != nullptr &&
@@ -223,7 +211,7 @@ Result<Value> binary(Meter& meter, BinaryOperator op, const Value& left, const V
 
 Result<Value> negated(const Value& value) {
   if (const auto* real = value.as<double>()) return Value(-*real);
-  if (const auto whole = integer(value)) return integers(BinaryOperator::kSubtract, 0, *whole);
+  if (const auto whole = value.integer()) return integers(BinaryOperator::kSubtract, 0, *whole);
   return fail(ErrorCode::kInvalidArgument, fmt::format("{} has no negative", kind_of(value)));
 }
 

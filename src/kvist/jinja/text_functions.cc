@@ -386,7 +386,7 @@ constexpr Function kMethods[] = {
     {"upper", {}, 0, &case_method<Casing::kUpper>},
 };
 
-constexpr Function kFilters[] = {
+constexpr Function kTextFilters[] = {
     {"capitalize", {}, 0, &case_filter<Casing::kCapital>},
     {"indent", {"width", "first", "blank"}, 0, &indent_filter},
     {"join", {"d", "attribute"}, 0, &join_filter},
@@ -407,7 +407,7 @@ std::span<const Function> text_methods() {
 }
 
 std::span<const Function> text_filters() {
-  return kFilters;
+  return kTextFilters;
 }
 
 }  // namespace kvist::jinja

@@ -24,20 +24,6 @@ Result<std::uint32_t> one_deeper(std::uint32_t depth) {
   return depth + 1;
 }
 
-// The value as a number, if it is one; true and false are 1 and 0.
-std::optional<double> number(const Value& value) {
-  if (const auto* integer = value.as<std::int64_t>()) return static_cast<double>(*integer);
-  if (const auto* real = value.as<double>()) return *real;
-  if (const auto* flag = value.as<bool>()) return *flag ? 1.0 : 0.0;
-  return std::nullopt;
-}
-
-std::optional<std::int64_t> integer(const Value& value) {
-  if (const auto* number = value.as<std::int64_t>()) return *number;
-  if (const auto* flag = value.as<bool>()) return *flag ? 1 : 0;
-  return std::nullopt;
-}
-
 template <class T>
 int order(const T& a, const T& b) {
   return a < b ? -1 : b < a ? 1 : 0;
@@ -65,6 +51,18 @@ Result<bool> equal_dicts(Meter& meter, const Dict& a, const Dict& b) {
 }
 
 }  // namespace
+
+std::optional<std::int64_t> Value::integer() const {
+  if (const auto* whole = as<std::int64_t>()) return *whole;
+  if (const auto* flag = as<bool>()) return *flag ? 1 : 0;
+  return std::nullopt;
+}
+
+std::optional<double> Value::number() const {
+  if (const auto* real = as<double>()) return *real;
+  if (const auto whole = integer()) return static_cast<double>(*whole);
+  return std::nullopt;
+}
 
 const MarkedText* Value::text() const {
   const auto* text = as<TextPtr>();
@@ -163,8 +161,8 @@ bool is_true(const Value& value) {
 
 Result<bool> equal(Meter& meter, const Value& a, const Value& b) {
   KVIST_TRY_VOID(meter.step());
-  if (const auto x = integer(a), y = integer(b); x && y) return *x == *y;
-  if (const auto x = number(a), y = number(b); x && y) return *x == *y;
+  if (const auto x = a.integer(), y = b.integer(); x && y) return *x == *y;
+  if (const auto x = a.number(), y = b.number(); x && y) return *x == *y;
   if (a.data().index() != b.data().index()) return false;
   if (const MarkedText* text = a.text()) {
     if (text->size() != b.text()->size()) return false;
@@ -179,8 +177,8 @@ Result<bool> equal(Meter& meter, const Value& a, const Value& b) {
 
 Result<int> compare(Meter& meter, const Value& a, const Value& b) {
   KVIST_TRY_VOID(meter.step());
-  if (const auto x = integer(a), y = integer(b); x && y) return order(*x, *y);
-  if (const auto x = number(a), y = number(b); x && y) return order(*x, *y);
+  if (const auto x = a.integer(), y = b.integer(); x && y) return order(*x, *y);
+  if (const auto x = a.number(), y = b.number(); x && y) return order(*x, *y);
   if (a.text() != nullptr && b.text() != nullptr) {
     KVIST_TRY_VOID(meter.scan(std::min(a.text()->size(), b.text()->size())));
     return order(a.text()->bytes(), b.text()->bytes());

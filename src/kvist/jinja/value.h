@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -69,6 +70,9 @@ class Value {
   [[nodiscard]] bool is_undefined() const { return as<Undefined>() != nullptr; }
   [[nodiscard]] bool is_none() const { return as<None>() != nullptr; }
   [[nodiscard]] bool is_number() const { return as<std::int64_t>() != nullptr || as<double>() != nullptr; }
+  /// The value as a number, if it is one; true and false are 1 and 0.
+  [[nodiscard]] std::optional<std::int64_t> integer() const;
+  [[nodiscard]] std::optional<double> number() const;
   /// Null if the value is of another kind.
   [[nodiscard]] const MarkedText* text() const;
   [[nodiscard]] const List* list() const;

@@ -9,7 +9,7 @@
 namespace kvist::laboratory {
 namespace {
 
-using Value = std::optional<double>;
+using Figure = std::optional<double>;
 
 constexpr std::array<std::string_view, 6> kPrefixes = {"", "published_", "simulated_", "low_", "high_", "sd_"};
 /// The names that own_figure() knows.
@@ -48,7 +48,7 @@ double per_repetition(const analysis::MeasuredLevel& level, const Get& get) {
 }
 
 /// Figures of runs that are not published.
-Result<Value> own_figure(const std::string& name, const analysis::MeasuredLevel& level) {
+Result<Figure> own_figure(const std::string& name, const analysis::MeasuredLevel& level) {
   using Worker = results::WorkerLevelRecord;
   if (name == "turn_mean_hit_rate_pct") return level.analysis.hit_rate.turn_mean_pct;
   if (name == "imbalance") return level.analysis.imbalance;
@@ -60,9 +60,9 @@ Result<Value> own_figure(const std::string& name, const analysis::MeasuredLevel&
   if (name == "running_mean") return largest(level, [](const Worker& w) { return w.running_mean; });
   if (name == "acceptance") {
     for (const Worker& worker : level.record.workers) {
-      if (worker.acceptance_rate) return Value(worker.acceptance_rate);
+      if (worker.acceptance_rate) return Figure(worker.acceptance_rate);
     }
-    return Value();
+    return Figure();
   }
   return fail(ErrorCode::kInvalidArgument, fmt::format("no figure \"{}\"", name));
 }
@@ -88,7 +88,7 @@ Figures ExperimentFigures::of(Side side) const {
   return figures;
 }
 
-Result<Value> ExperimentFigures::find(std::string name, const Arguments& arguments, Side side) const {
+Result<Figure> ExperimentFigures::find(std::string name, const Arguments& arguments, Side side) const {
   if (name == "deviation_pct") return deviation(arguments);
   if (take_prefix(name, "published_")) side = Side::kPublished;
   if (take_prefix(name, "simulated_")) side = Side::kSimulated;
@@ -99,22 +99,22 @@ Result<Value> ExperimentFigures::find(std::string name, const Arguments& argumen
       side = Side::kSimulated;
     }
   }
-  if (name == "slots") return Value(check_.slots);
+  if (name == "slots") return Figure(check_.slots);
   return side == Side::kPublished ? published(name, arguments) : simulated(name, statistic, arguments);
 }
 
-Result<Value> ExperimentFigures::published(const std::string& name, const Arguments& arguments) const {
+Result<Figure> ExperimentFigures::published(const std::string& name, const Arguments& arguments) const {
   const analysis::NamedFigure* named = analysis::find_figure(name);
   if (named == nullptr) return fail(ErrorCode::kInvalidArgument, fmt::format("\"{}\" is not a published figure", name));
   if (arguments.size() != 2) return fail(ErrorCode::kInvalidArgument, name + " takes a mode and a level");
   KVIST_TRY(const spec::RoutingMode mode, spec::parse_routing_mode(arguments[0]));
   KVIST_TRY(const std::uint32_t concurrency, read_concurrency(arguments[1]));
   const analysis::ReferenceFigures* level = check_.reference.find(mode, concurrency);
-  return level == nullptr ? Value() : level->figure(*named);
+  return level == nullptr ? Figure() : level->figure(*named);
 }
 
-Result<Value> ExperimentFigures::simulated(const std::string& name, const std::string& statistic,
-                                           const Arguments& arguments) const {
+Result<Figure> ExperimentFigures::simulated(const std::string& name, const std::string& statistic,
+                                            const Arguments& arguments) const {
   if (arguments.size() != 2 && arguments.size() != 3) {
     return fail(ErrorCode::kInvalidArgument, name + " takes a mode, a level, and maybe the name of a counterfactual");
   }
@@ -127,24 +127,24 @@ Result<Value> ExperimentFigures::simulated(const std::string& name, const std::s
   KVIST_TRY(const spec::RoutingMode mode, spec::parse_routing_mode(arguments[0]));
   KVIST_TRY(const std::uint32_t concurrency, read_concurrency(arguments[1]));
   const analysis::MeasuredLevel* level = find_level(*run, mode, concurrency);
-  if (level == nullptr) return Value();
+  if (level == nullptr) return Figure();
   const analysis::NamedFigure* named = analysis::find_figure(name);
   if (named == nullptr) return own_figure(name, *level);
   const std::optional<analysis::Spread> spread = level->spread(named->figure);
-  if (!spread) return Value();
-  if (statistic == "low") return Value(spread->min);
-  if (statistic == "high") return Value(spread->max);
-  if (statistic == "sd") return Value(spread->standard_deviation);
-  return Value(spread->mean);
+  if (!spread) return Figure();
+  if (statistic == "low") return Figure(spread->min);
+  if (statistic == "high") return Figure(spread->max);
+  if (statistic == "sd") return Figure(spread->standard_deviation);
+  return Figure(spread->mean);
 }
 
-Result<Value> ExperimentFigures::deviation(const Arguments& arguments) const {
+Result<Figure> ExperimentFigures::deviation(const Arguments& arguments) const {
   if (arguments.size() != 2) return fail(ErrorCode::kInvalidArgument, "deviation_pct takes a figure and a mode");
   KVIST_TRY(const spec::RoutingMode mode, spec::parse_routing_mode(arguments[1]));
   for (const analysis::FigureCheck& figure : check_.figures) {
     if (figure.mode == mode && figure.figure->key == arguments[0]) return figure.mean_absolute;
   }
-  return Value();
+  return Figure();
 }
 
 }  // namespace kvist::laboratory

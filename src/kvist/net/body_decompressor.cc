@@ -10,7 +10,7 @@ namespace kvist::net {
 namespace {
 
 // Takes about a millisecond.
-constexpr std::size_t kPieceBytes = 256U << 10;
+constexpr std::size_t kBodyPieceBytes = 256U << 10;
 
 }  // namespace
 
@@ -19,7 +19,7 @@ constexpr std::size_t kPieceBytes = 256U << 10;
 std::optional<Result<std::string>> decompress(CompressedBody& body, const std::function<bool()>& is_wanted) {
   for (bool done = false; !done;) {
     if (!is_wanted()) return std::nullopt;
-    const Result<bool> ran = body.decoder.run(kPieceBytes);
+    const Result<bool> ran = body.decoder.run(kBodyPieceBytes);
     if (!ran) return std::unexpected(ran.error());
     if (!body.share.resize(body.decoder.held_bytes())) {
       return fail(ErrorCode::kResourceExhausted, std::string(kBodiesTooLarge));

@@ -15,7 +15,7 @@
 namespace kvist::net {
 namespace {
 
-constexpr std::size_t kPieceBytes = 64UL << 10;
+constexpr std::size_t kOutputPieceBytes = 64UL << 10;
 
 std::string_view name_of(ContentCoding coding) {
   switch (coding) {
@@ -155,7 +155,8 @@ std::size_t ContentDecoder::held_bytes() const {
 
 Result<bool> ContentDecoder::run(std::size_t budget) {
   if (!stream_) stream_ = open(coding_);
-  std::array<char, kPieceBytes> piece;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
+  std::array<char, kOutputPieceBytes>
+      piece;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
   std::size_t worked = 0;
   while (worked < budget) {
     const std::size_t before = rest_.size();

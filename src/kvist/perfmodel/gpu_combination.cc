@@ -5,12 +5,7 @@
 #include "kvist/base/check.h"
 
 namespace kvist::perfmodel {
-namespace {
-
-constexpr double kNsPerSecond = 1e9;
-constexpr double kNsPerMs = 1e6;
-
-}  // namespace
+namespace {}  // namespace
 
 Result<GpuCombination> GpuCombination::of(const spec::WorkerSpec& worker) {
   KVIST_CHECK(worker.profile.has_value(), "a worker without a profile has no GPU");

@@ -8,6 +8,9 @@
 
 namespace kvist::perfmodel {
 
+inline constexpr double kNsPerSecond = 1e9;
+inline constexpr double kNsPerMs = 1e6;
+
 /// A GPU, a model, an engine behaviour and possibly a drafter. The pointers refer to library().
 struct GpuCombination {
   const GpuFacts* gpu = nullptr;

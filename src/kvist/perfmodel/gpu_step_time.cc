@@ -9,7 +9,6 @@
 namespace kvist::perfmodel {
 namespace {
 
-constexpr double kNsPerSecond = 1e9;
 constexpr double kFlopPerMultiplyAdd = 2;
 constexpr double kBf16Bytes = 2;
 constexpr double kAllReducesPerLayer = 2;  // after attention and after the feed-forward part

@@ -9,7 +9,6 @@
 namespace kvist::perfmodel {
 namespace {
 
-constexpr double kNsPerMs = 1e6;
 constexpr double kNsPerUs = 1e3;
 
 void add_facts(std::string_view part, const std::vector<Fact>& facts, std::vector<Coefficient>& out) {

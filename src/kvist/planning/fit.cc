@@ -10,6 +10,7 @@
 
 #include "kvist/base/check.h"
 #include "kvist/base/random.h"
+#include "kvist/planning/least_squares.h"
 #include "kvist/sweep/parallel.h"
 
 namespace kvist::planning {
@@ -92,12 +93,6 @@ std::vector<double> residuals_of(const std::vector<MeasuredFigures>& levels,
     }
   }
   return residuals;
-}
-
-double mean_square(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value * value;
-  return sum / static_cast<double>(std::max<std::size_t>(1, values.size()));
 }
 
 Result<void> check(const FitProblem& problem, const FitOptions& options) {

@@ -14,12 +14,6 @@ namespace {
 
 using Vector = std::vector<double>;
 
-double mean_square(const Vector& residuals) {
-  double sum = 0;
-  for (const double r : residuals) sum += r * r;
-  return residuals.empty() ? 0 : sum / static_cast<double>(residuals.size());
-}
-
 /// The search; all variables are scaled so that a difference of 0.05 is 5 % of the starting value.
 class Search {
  public:
@@ -238,6 +232,12 @@ class Search {
 };
 
 }  // namespace
+
+double mean_square(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
 
 Result<LeastSquaresResult> least_squares(const std::vector<Variable>& variables, const BatchResiduals& residuals,
                                          const LeastSquaresOptions& options) {

@@ -21,6 +21,9 @@ struct Variable {
 using BatchResiduals =
     std::function<Result<std::vector<std::vector<double>>>(const std::vector<std::vector<double>>& points)>;
 
+/// 0 if there is none.
+[[nodiscard]] double mean_square(const std::vector<double>& values);
+
 struct LeastSquaresOptions {
   std::uint32_t max_rounds = 15;
   /// The width of differences, as a share of a variable's value; up to eight times as much for a variable whose

@@ -23,8 +23,8 @@
 namespace kvist::sweep {
 namespace {
 
-constexpr Duration kStartTimeout = std::chrono::seconds(20);
-constexpr Duration kAnswerTimeout = std::chrono::seconds(60);
+constexpr Duration kServerStartTimeout = std::chrono::seconds(20);
+constexpr Duration kServerAnswerTimeout = std::chrono::seconds(60);
 /// The longest time of one answer. A step ramps up, measures and drains for at least as long each, and there are some
 /// fifteen steps.
 constexpr Duration kMostLifetime = std::chrono::seconds(60);
@@ -68,7 +68,7 @@ class ReferenceProcess {
                    .arguments = {"loadgen", "reference", "--first", ms(options.first), "--gap", ms(options.gap)},
                    .log_path = folder + "/reference.log",
                    .unset = {}}));
-    KVIST_TRY(const std::string line, child.read_line(deploy::Until::after(kStartTimeout, options.stop)));
+    KVIST_TRY(const std::string line, child.read_line(deploy::Until::after(kServerStartTimeout, options.stop)));
     KVIST_TRY(const deploy::ReadyPorts ports, deploy::parse_ready_line(line));
     return ReferenceProcess(std::move(child), fmt::format("http://127.0.0.1:{}", ports.http));
   }
@@ -76,12 +76,12 @@ class ReferenceProcess {
   [[nodiscard]] const std::string& url() const { return url_; }
   [[nodiscard]] Result<void> reset() const {
     KVIST_TRY(const net::HttpResponse answer,
-              net::fetch_blocking("POST", url_ + "/record/reset", "{}", kAnswerTimeout));
+              net::fetch_blocking("POST", url_ + "/record/reset", "{}", kServerAnswerTimeout));
     if (answer.status != 200) return fail(ErrorCode::kUnavailable, "the reference server does not reset its record");
     return {};
   }
   [[nodiscard]] Result<std::vector<loadgen::ReferenceStream>> record() const {
-    KVIST_TRY(const net::HttpResponse answer, net::fetch_blocking("GET", url_ + "/record", "", kAnswerTimeout));
+    KVIST_TRY(const net::HttpResponse answer, net::fetch_blocking("GET", url_ + "/record", "", kServerAnswerTimeout));
     return loadgen::parse_reference_record(answer.body);
   }
 
@@ -107,7 +107,7 @@ loadgen::ServiceOptions load_options(const CalibrateOptions& options, std::uint3
   workload.starter_tokens_min = workload.starter_tokens_max = 64;
   workload.max_tokens = options.tokens;
   workload.ignore_eos = true;
-  workload.request_timeout = lifetime(options) + kAnswerTimeout;
+  workload.request_timeout = lifetime(options) + kServerAnswerTimeout;
   // Starts are spread over an answer's length, so that streams are not in step with each other.
   workload.target_rps = std::max(1.0, streams / to_seconds(lifetime(options)));
   return load;
@@ -154,7 +154,7 @@ Result<loadgen::CalibrationStep> measure(const CalibrateOptions& options, const 
   const TimePoint to = net::now();
   KVIST_TRY(const loadgen::ClientLoad client, load->client_load());
   const std::future<void> drained = load->stop(true);
-  if (drained.wait_for(lifetime(options) + kAnswerTimeout) != std::future_status::ready) {
+  if (drained.wait_for(lifetime(options) + kServerAnswerTimeout) != std::future_status::ready) {
     return fail(ErrorCode::kDeadlineExceeded, "the reference server does not end its streams");
   }
   KVIST_TRY(const std::vector<workload::TurnSample> turns, load->take_samples());

@@ -11,7 +11,6 @@ namespace {
 constexpr std::uint32_t kNone = 0xFFFF'FFFF;
 // Up to this length, comparing all pairs for each merge is faster than a heap.
 constexpr std::size_t kShortWord = 48;
-constexpr std::string_view kSpace = "\xE2\x96\x81";
 
 struct Later {
   bool operator()(const BpeMemory::Candidate& a, const BpeMemory::Candidate& b) const {
@@ -31,7 +30,7 @@ void BpeModel::encode(std::string_view word, std::vector<TokenId>& out, BpeMemor
 // No merge crosses a border that no token crosses. So the parts between such borders are encoded as words of their own.
 void BpeModel::encode_bordered(std::string_view word, std::vector<TokenId>& out, BpeMemory& memory) const {
   std::size_t begin = 0;
-  for (std::size_t at = word.find(kSpace, 1); at != std::string_view::npos; at = word.find(kSpace, at + 1)) {
+  for (std::size_t at = word.find(kMetaspace, 1); at != std::string_view::npos; at = word.find(kMetaspace, at + 1)) {
     const std::uint32_t before = code_point_at(word, character_before(word, at)).value;
     if (std::ranges::binary_search(before_space_, before)) continue;
     encode_cached(word.substr(begin, at - begin), out, memory);

@@ -21,6 +21,9 @@ class JsonValue;
 
 namespace kvist::tokenizer {
 
+/// What stands for a space in the tokens of SentencePiece's models: U+2581.
+inline constexpr std::string_view kMetaspace = "\xE2\x96\x81";
+
 /// Scratch memory of an encoder, reused from call to call. Threads: one per thread.
 struct BpeMemory {
   struct Symbol {

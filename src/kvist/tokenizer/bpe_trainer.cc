@@ -19,7 +19,7 @@
 namespace kvist::tokenizer {
 namespace {
 
-constexpr std::uint32_t kBytes = 256;
+constexpr std::uint32_t kByteTokens = 256;
 constexpr std::int64_t kLeastCount = 2;  // a pair that occurs once is not worth a token
 
 // Llama 3's, with its regular expression.
@@ -43,13 +43,13 @@ std::uint32_t right_of(Pair pair) {
   return static_cast<std::uint32_t>(pair.value());
 }
 
-struct Word {
+struct CountedWord {
   std::vector<std::uint32_t> ids;
   std::int64_t count = 0;
 };
 
 /// The distinct words of a text, each as its bytes.
-std::vector<Word> words_of(std::string_view text) {
+std::vector<CountedWord> words_of(std::string_view text) {
   JsonDocument document;
   const auto json = document.parse(kPreTokenizer);
   KVIST_CHECK(json.has_value(), "the pre-tokenizer of the trainer");
@@ -63,9 +63,9 @@ std::vector<Word> words_of(std::string_view text) {
   pre_tokenizer->apply(cut, memory);
   std::map<std::string_view, std::int64_t> counts;
   for (const Words::Word& word : cut.words) ++counts[cut.text.substr(word.begin, word.end - word.begin)];
-  std::vector<Word> words;
+  std::vector<CountedWord> words;
   for (const auto& [word, count] : counts) {
-    Word& added = words.emplace_back();
+    CountedWord& added = words.emplace_back();
     added.count = count;
     for (const char byte : word) added.ids.push_back(static_cast<std::uint8_t>(byte));
   }
@@ -75,8 +75,8 @@ std::vector<Word> words_of(std::string_view text) {
 class Trainer {
  public:
   explicit Trainer(std::string_view text) : words_(words_of(text)) {
-    for (std::uint32_t byte = 0; byte < kBytes; ++byte) tokens_.emplace_back(1, static_cast<char>(byte));
-    for (std::uint32_t i = 0; i < kBytes; ++i) ids_.emplace(tokens_[i], i);
+    for (std::uint32_t byte = 0; byte < kByteTokens; ++byte) tokens_.emplace_back(1, static_cast<char>(byte));
+    for (std::uint32_t i = 0; i < kByteTokens; ++i) ids_.emplace(tokens_[i], i);
     for (std::uint32_t i = 0; i < words_.size(); ++i) count(i, +1);
     push_changed();
   }
@@ -114,7 +114,7 @@ class Trainer {
 
   // Adds or subtracts a word's contribution to the counts of its pairs.
   void count(std::uint32_t index, std::int64_t sign) {
-    const Word& word = words_[index];
+    const CountedWord& word = words_[index];
     for (std::size_t i = 0; i + 1 < word.ids.size(); ++i) {
       const Pair pair = pair_of(word.ids[i], word.ids[i + 1]);
       PairUse& use = pairs_[pair];
@@ -162,7 +162,7 @@ class Trainer {
     pairs_.find(pair)->words = {};
   }
 
-  std::vector<Word> words_;
+  std::vector<CountedWord> words_;
   std::vector<std::string> tokens_;  // by id
   std::map<std::string, std::uint32_t> ids_;
   std::vector<Pair> merges_;
@@ -227,10 +227,10 @@ Result<std::string> train_byte_level_bpe(std::string_view text, const BpeTrainer
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("begin_of_text \"{}\" is none of the special tokens", options.begin_of_text));
   }
-  if (options.vocabulary_size < kBytes + special.size()) {
+  if (options.vocabulary_size < kByteTokens + special.size()) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("a vocabulary of {} has no room for {} bytes and {} special tokens",
-                            options.vocabulary_size, kBytes, special.size()));
+                            options.vocabulary_size, kByteTokens, special.size()));
   }
   Trainer trainer(text);
   const std::size_t learned = options.vocabulary_size - special.size();

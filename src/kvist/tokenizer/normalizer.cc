@@ -76,9 +76,9 @@ std::string normal_form(std::string_view part, NormalForm form) {
   return text;
 }
 
-class Applier {
+class NormalizerApplier {
  public:
-  Applier(MarkedText& text, RegexMemory& memory) : text_(text), memory_(memory) {}
+  NormalizerApplier(MarkedText& text, RegexMemory& memory) : text_(text), memory_(memory) {}
 
   void operator()(const PrependStep& step) {
     if (text_.text.empty()) return;
@@ -247,7 +247,7 @@ bool Normalizer::may_be_cut_before_ascii() const {
 }
 
 void Normalizer::apply(MarkedText& text, RegexMemory& memory) const {
-  for (const NormalizerStep& step : steps_) std::visit(Applier(text, memory), step);
+  for (const NormalizerStep& step : steps_) std::visit(NormalizerApplier(text, memory), step);
 }
 
 }  // namespace kvist::tokenizer

@@ -48,9 +48,9 @@ class WordWriter {
   bool previous_ = false;
 };
 
-class Applier {
+class PreTokenizerApplier {
  public:
-  Applier(Words& words, RegexMemory& memory) : words_(words), memory_(memory) {}
+  PreTokenizerApplier(Words& words, RegexMemory& memory) : words_(words), memory_(memory) {}
 
   void operator()(const SplitStep& step) {
     words_.before.clear();
@@ -130,7 +130,7 @@ class Applier {
 void PreTokenizer::apply(Words& words, RegexMemory& memory) const {
   words.words.clear();
   if (!words.text.empty()) words.words.push_back({0, words.text.size()});
-  for (const PreTokenizerStep& step : steps_) std::visit(Applier(words, memory), step);
+  for (const PreTokenizerStep& step : steps_) std::visit(PreTokenizerApplier(words, memory), step);
 }
 
 }  // namespace kvist::tokenizer

@@ -15,8 +15,6 @@
 namespace kvist::tokenizer {
 namespace {
 
-constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
-
 /// The two tokens of a merge, written "a b" or ["a", "b"].
 Result<std::pair<std::string_view, std::string_view>> read_merge(const JsonValue& value) {
   if (const auto text = value.if_string()) {
@@ -172,13 +170,13 @@ Result<void> BpeModel::read_merges(const JsonValue& value, const std::unordered_
 // SentencePiece's vocabularies write U+2581 for a space, almost only at the beginning of tokens. So a text that no
 // pre-tokenizer cuts can be cut before most of them.
 void BpeModel::find_borders() {
-  const auto marker = code_point_at(kSpace, 0).value;
+  const auto marker = code_point_at(kMetaspace, 0).value;
   if (byte_level_ || !character_tokens_.contains(CharacterKey(marker))) return;
   cuts_before_space_ = true;
   for (std::uint32_t id = 0; id < vocabulary_.end_id(); ++id) {
     const std::string_view text = vocabulary_.text(TokenId(id));
-    if (text.size() <= kSpace.size()) continue;
-    for (std::size_t at = text.find(kSpace, 1); at != std::string_view::npos; at = text.find(kSpace, at + 1)) {
+    if (text.size() <= kMetaspace.size()) continue;
+    for (std::size_t at = text.find(kMetaspace, 1); at != std::string_view::npos; at = text.find(kMetaspace, at + 1)) {
       before_space_.push_back(code_point_at(text, character_before(text, at)).value);
     }
   }

@@ -8,14 +8,14 @@ namespace kvist::tokenizer {
 namespace {
 
 // White_Space of Unicode; PCRE2's \s under UCP also has U+180E.
-constexpr std::string_view kSpace =
+constexpr std::string_view kWhiteSpace =
     R"(\x{9}-\x{D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
 // Word characters of Unicode's UTS 18, annex C: alphabetic, marks, decimal digits, connectors. The ranges are the
 // symbols that are alphabetic. PCRE2's \w has no marks and no connectors but "_", and has all kinds of numbers.
 constexpr std::string_view kWord =
     R"(\p{L}\p{M}\p{Nl}\p{Nd}\p{Pc}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})";
 constexpr std::string_view kSameEscapes = "pPdDrntfAz";
-constexpr std::string_view kPunctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~ ";
+constexpr std::string_view kEscapedAsThemselves = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~ ";
 
 bool is_hex(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
@@ -75,7 +75,7 @@ class Translator {
     if (at_ + 1 >= pattern_.size()) return refuse("a single \\ at the end");
     const char c = pattern_[at_ + 1];
     if (c == 's' || c == 'S' || c == 'w' || c == 'W') {
-      const std::string_view set = c == 's' || c == 'S' ? kSpace : kWord;
+      const std::string_view set = c == 's' || c == 'S' ? kWhiteSpace : kWord;
       const bool negated = c == 'S' || c == 'W';
       if (in_class_ && negated) return refuse("\\S and \\W within a class");
       out_ += in_class_ ? std::string(set) : fmt::format("[{}{}]", negated ? "^" : "", set);
@@ -85,7 +85,7 @@ class Translator {
       at_ += 2;
     } else if (c == 'u' || c == 'x') {
       return code_point(c);
-    } else if (kSameEscapes.contains(c) || kPunctuation.contains(c)) {
+    } else if (kSameEscapes.contains(c) || kEscapedAsThemselves.contains(c)) {
       out_ += '\\';
       out_ += c;
       at_ += 2;

@@ -9,12 +9,12 @@
 namespace kvist::tokenizer {
 namespace {
 
-constexpr std::size_t kMostDepth = 8;
+constexpr std::size_t kMostNested = 8;
 constexpr std::size_t kMostSteps = 64;
 
 Result<void> walk(const JsonValue& value, std::string_view list, const ReadStep& read, std::size_t depth,
                   std::size_t& steps) {
-  if (depth > kMostDepth) return value.unsupported(fmt::format("sequences nested more than {} deep", kMostDepth));
+  if (depth > kMostNested) return value.unsupported(fmt::format("sequences nested more than {} deep", kMostNested));
   KVIST_TRY(JsonObject step, value.as_object());
   KVIST_TRY(const std::string_view type, step.require_string("type"));
   if (type == "Sequence") {

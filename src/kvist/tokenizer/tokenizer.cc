@@ -15,7 +15,7 @@ constexpr std::array<char, 256> make_bytes() {
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i);
   return bytes;
 }
-constexpr std::array<char, 256> kBytes = make_bytes();
+constexpr std::array<char, 256> kAllBytes = make_bytes();
 
 }  // namespace
 
@@ -48,7 +48,7 @@ std::optional<TokenId> ByteTokenizer::token_id(std::string_view spelling) const 
 
 std::string_view ByteTokenizer::spelling(TokenId token) const {
   if (token.value() >= kByteTokens) return {};
-  return {&kBytes[token.value()], 1};
+  return {&kAllBytes[token.value()], 1};
 }
 
 bool ByteTokenizer::is_special(TokenId token) const {
