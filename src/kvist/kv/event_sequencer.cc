@@ -11,9 +11,6 @@
 namespace kvist::kv {
 namespace {
 
-/// How many applied frames are remembered, to distinguish a late duplicate from a restart. It is more than publishers
-/// buffer for replay (10,000), because a duplicate is at most as old as that.
-constexpr std::size_t kRememberedFrames = 16'384;
 /// The number that marks the end of a replay; no frame may carry it.
 constexpr std::uint64_t kEndMarker = std::numeric_limits<std::uint64_t>::max();
 
@@ -213,6 +210,7 @@ void EventSequencer::apply(std::uint64_t sequence, std::string payload, Actions&
     rebuild_at_.reset();
     rebuild_delay_ = options_.rebuild_delay;
   }
+  if (keeping_) keep(sequence, payload);
   digests_.push_back(digest(payload));
   if (digests_.size() > kRememberedFrames) digests_.pop_front();
   next_ = sequence + 1;
@@ -263,6 +261,8 @@ void EventSequencer::clear_buffered() {
 void EventSequencer::reset(std::string reason, Actions& actions) {
   ++counters_.resets;
   unreadable_ = false;
+  kept_.clear();
+  kept_bytes_ = 0;
   actions.emplace_back(ResetWorker{std::move(reason)});
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kvist/base/time.h"
+#include "kvist/kv/stream_position.h"
 
 namespace kvist::kv {
 
@@ -45,6 +46,8 @@ using SequencerAction = std::variant<ApplyPayload, ResetWorker, RequestReplay>;
 ///    was applied.
 ///  - The same is done after a batch that could not be read (on_unreadable()).
 ///  - After a batch that clears the worker's cache, earlier losses no longer matter (on_cleared()).
+///  - After a loss the owner may have the worker's blocks from elsewhere, up to a position of the stream (resume()): it
+///    goes on from there, and only if the run is certainly the same, by a frame that both saw or by a replay.
 ///  - At most one replay is under way, and every wait has a deadline: call poll() at next_wakeup().
 class EventSequencer {
  public:
@@ -55,6 +58,7 @@ class EventSequencer {
     std::size_t max_buffered_bytes = 256ULL << 20;         ///< their payloads together
     Duration rebuild_delay = std::chrono::seconds(10);     ///< from a loss to the first attempt to rebuild; doubles
     Duration max_rebuild_delay = std::chrono::minutes(5);  ///< the largest delay
+    std::size_t max_kept_bytes = 64ULL << 20;              ///< payloads of keep_frames() together
   };
   struct Counters {
     std::uint64_t applied = 0;
@@ -92,6 +96,32 @@ class EventSequencer {
   /// if it reaches as far back. Does nothing if blocks were forgotten after the batch.
   void on_unreadable(std::uint64_t view, TimePoint now);
 
+  /// How many applied frames are remembered, to distinguish a late duplicate from a restart. It is more than publishers
+  /// buffer for replay (10,000), because a duplicate is at most as old as that.
+  static constexpr std::size_t kRememberedFrames = 16'384;
+
+  /// Whether something was lost, and no replay is under way that may bring it: blocks from elsewhere would help.
+  [[nodiscard]] bool lost() const { return lost_since_reset_ && replay_ == Replay::kNone; }
+  /// Where the stream stands; nothing unless it is whole and a frame was applied.
+  [[nodiscard]] std::optional<StreamPosition> position() const;
+  /// From here on the applied frames are kept, the latest of them, until resume() or drop_kept(): they follow a
+  /// position that is about to be learned.
+  void keep_frames() { keeping_ = true; }
+  void drop_kept();
+  /// Whether the stream can go on from a position.
+  enum class Fit : std::uint8_t {
+    kFits,
+    kNotLost,   ///< nothing is missing, or a replay is under way
+    kOtherRun,  ///< the newest frame that both have seen differs
+    kTooOld,    ///< frames behind it are neither kept here nor to be had by a replay
+    kUnproven,  ///< no frame was seen here and there, and there is no replay: the publisher may have restarted
+  };
+  [[nodiscard]] Fit fit(const StreamPosition& position) const;
+  /// The owner has put the worker's blocks as they were at this position in the place of what it knew. What was applied
+  /// since then is applied again; if it does not prove that the run is the same, or frames are missing, a replay has to
+  /// bring them, and as always the blocks are forgotten where it does not. Requires: fit() is kFits.
+  [[nodiscard]] std::vector<SequencerAction> resume(const StreamPosition& position, TimePoint now);
+
   /// When poll() is to be called; nothing if no deadline and no rebuild is pending.
   [[nodiscard]] std::optional<TimePoint> next_wakeup() const;
   /// Gives up a replay whose deadline has passed, or starts a rebuild that is due. May be called at any time.
@@ -115,7 +145,9 @@ class EventSequencer {
   [[nodiscard]] Known recall(std::uint64_t sequence, const std::string& payload) const;
   [[nodiscard]] bool starts_run(std::uint64_t sequence) const;
   [[nodiscard]] bool certain_start(std::uint64_t sequence) const;
+  [[nodiscard]] std::optional<bool> same_run(const StreamPosition& position) const;
   void apply(std::uint64_t sequence, std::string payload, Actions& actions);
+  void keep(std::uint64_t sequence, const std::string& payload);
   void buffer_live(std::uint64_t sequence, std::string payload, TimePoint now, Actions& actions);
   void buffer(std::uint64_t sequence, std::string payload);
   [[nodiscard]] bool overfull() const;
@@ -170,6 +202,10 @@ class EventSequencer {
   std::map<std::uint64_t, std::string> buffered_;  // frames that wait for a replay, by sequence number
   std::size_t buffered_bytes_ = 0;
   std::optional<std::uint64_t> last_live_;  // the highest live frame among them since the connection or the restart
+
+  bool keeping_ = false;
+  std::map<std::uint64_t, std::string> kept_;  // the last applied frames, without gaps
+  std::size_t kept_bytes_ = 0;
 };
 
 }  // namespace kvist::kv
