@@ -197,6 +197,11 @@ class BlockChains {
 
   /// The block with a key behind a parent, which is 0 at the start of a prompt; 0 if there is none.
   [[nodiscard]] BlockRef find(BlockRef parent, std::uint64_t key);
+  /// The block before one, 0 at the start of a prompt.
+  [[nodiscard]] BlockRef parent_of(BlockRef ref) const {
+    if (is_lone(ref)) return lone(ref).parent;
+    return number_of(ref) > 0 ? ref - 1 : chunk(ref).parent;
+  }
   /// For readers: a block that may be the one with this key, if that is the first of its chunk; 0 if it certainly is
   /// not.
   [[nodiscard]] BlockRef hint_shared(std::uint64_t key) const {

@@ -15,14 +15,12 @@ namespace {
 // How many changes end an epoch, at least. Readers' announcements are checked that often.
 constexpr std::size_t kChangesPerEpoch = 256;
 
-// The name under which a block is held that no event named. It equals a worker's own name only if 64-bit hashes
-// collide.
+}  // namespace
+
 NameDigest adopted_name(kv::BlockHash key) {
   constexpr std::uint64_t kAdopted = 0x6164'6f70'7465'6421;
   return NameDigest(mix_seed({kAdopted, key.value()}));
 }
-
-}  // namespace
 
 std::string_view to_string(Refusal refusal) {
   switch (refusal) {
@@ -114,6 +112,7 @@ void KvIndex::State::forget(WorkerId id) {
 }
 
 void KvIndex::State::clear(IndexedWorker& worker) {
+  ++worker.changes;
   ensure_budget(worker, 1);  // for the new sets, which are without the worker
   for (std::uint32_t part = 0; part < worker.names.parts(); ++part) {
     dropped_.clear();
@@ -292,6 +291,7 @@ bool KvIndex::State::adopt(WorkerId id, std::span<const kv::BlockHash> prefix, k
   reclaim();
   KnownWorker& known = worker_at(id);
   IndexedWorker& worker = *known.worker;
+  ++worker.changes;
   if (worker.names.size() + prefix.size() > options.max_blocks_per_worker) return false;
   ensure_budget(worker, prefix.size());
   group_within_budget_ = false;
@@ -316,6 +316,7 @@ void KvIndex::State::release(WorkerId id, std::span<const kv::BlockHash> prefix)
   KVIST_CHECK(!prefix.empty(), "a prefix has a last block");
   reclaim();
   KnownWorker& known = worker_at(id);
+  ++known.worker->changes;
   group_within_budget_ = false;
   changes_left_ = 0;
   let_go(*known.worker, prefix.first(prefix.size() - 1));

@@ -177,6 +177,10 @@ class KvIndex {
   };
   [[nodiscard]] Reader make_reader();
 
+  /// One worker's part taken out of this index, and put into another one: kv_index_transfer.h.
+  class Export;
+  class Import;
+
  private:
   struct State;
   std::unique_ptr<State> state_;

@@ -62,6 +62,7 @@ std::size_t KvIndex::State::apply(WorkerId id, std::span<const kv::KvEventView> 
                                   std::optional<Refusal>* reason) {
   KnownWorker& known = worker_at(id);
   Batch batch{.worker = *known.worker, .events = events, .reason = reason, .prefix = {}};
+  ++batch.worker.changes;
   for (reclaim(); collect(batch); reclaim()) {
     fetch_next_lines(batch);
     find_names(batch);

@@ -104,6 +104,7 @@ std::uint64_t KvIndex::State::sampled_uselessness(double part) {
 // Evicts from one worker the blocks of at least that uselessness, one part of its table after the other. Nothing else
 // happens in between, so no caller sees a prefix without its beginning.
 void KvIndex::State::evict_from(IndexedWorker& worker, std::uint64_t from_uselessness) {
+  ++worker.changes;
   const std::uint16_t now = holders.tick();
   std::vector<std::pair<NameDigest, BlockRef>> entries;
   for (std::uint32_t part = 0; part < worker.names.parts(); ++part) {

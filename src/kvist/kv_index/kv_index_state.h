@@ -14,6 +14,7 @@
 #include "kvist/kv/block_hash.h"
 #include "kvist/kv/kv_event.h"
 #include "kvist/kv/kv_event_view.h"
+#include "kvist/kv_index/block_piece.h"
 #include "kvist/kv_index/epochs.h"
 #include "kvist/kv_index/holder_table.h"
 #include "kvist/kv_index/index_memory.h"
@@ -148,6 +149,10 @@ struct ChangeGroup {
   std::array<std::uint16_t, kMarks> marks = {};
 };
 
+/// The name under which a block is held that no event named. It equals a worker's own name only if 64-bit hashes
+/// collide.
+[[nodiscard]] NameDigest adopted_name(kv::BlockHash key);
+
 /// One worker's names and the blocks that they mean.
 struct IndexedWorker {
   IndexedWorker(IndexMemory& memory, std::uint32_t worker_id)
@@ -158,7 +163,8 @@ struct IndexedWorker {
   NameTable further_copies;  // name -> physical copies beyond the first
   NameTable further_names;   // block -> names beyond the first
   KvIndexCounters counters;
-  std::size_t counted = 0;  // the number of names that IndexMemory::count_blocks() was told of
+  std::size_t counted = 0;    // the number of names that IndexMemory::count_blocks() was told of
+  std::uint64_t changes = 0;  // increases whenever names change, whether by events or not
 
   [[nodiscard]] HoldingWorker holder() { return {.id = id, .further_names = &further_names}; }
 };
@@ -179,6 +185,17 @@ struct KvIndex::State {
   [[nodiscard]] BlockRef find_in_any_tier(WorkerId worker, NameDigest name) const;
   [[nodiscard]] bool adopt(WorkerId worker, std::span<const kv::BlockHash> prefix, kv::ExternalHash last_name);
   void release(WorkerId worker, std::span<const kv::BlockHash> prefix);
+
+  // Parts that pass between indexes (kv_index_transfer.cc).
+  /// Another number whenever the worker's names may have changed.
+  [[nodiscard]] std::uint64_t changes(WorkerId worker) const;
+  /// The worker holds a run of blocks behind one that it holds under a name; nothing: at the start of a prompt.
+  [[nodiscard]] std::optional<Refusal> put_run(WorkerId worker, std::optional<NameDigest> parent,
+                                               std::span<const kv::BlockHash> keys, std::span<const NameDigest> names);
+  /// The worker holds the block that it holds under `of` in device memory under a further name too.
+  [[nodiscard]] std::optional<Refusal> put_name(WorkerId worker, NameDigest of, const BlockPiece::FurtherName& further);
+  /// The worker does not hold these names in device memory any more.
+  void drop_names(WorkerId worker, std::span<const NameDigest> names);
 
   Options options;
   std::atomic<bool> has_lower = false;  // some worker holds or held a block below device memory

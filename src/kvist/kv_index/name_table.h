@@ -24,6 +24,19 @@ class NameDigest {
     bits_ = name ^ (name >> 29);
   }
   [[nodiscard]] std::uint64_t bits() const { return bits_; }
+  /// The digest with these bits. Requires: they are not 0.
+  [[nodiscard]] static NameDigest of_bits(std::uint64_t bits) {
+    NameDigest digest;
+    digest.bits_ = bits;
+    return digest;
+  }
+  /// A name with this digest, never 0: the one it was made of, unless that was 0.
+  [[nodiscard]] std::uint64_t name() const {
+    constexpr std::uint64_t kInverse = 0xF1DE'83E1'9937'733D;  // of the factor, modulo 2^64
+    std::uint64_t name = bits_ ^ (bits_ >> 29) ^ (bits_ >> 58);
+    name *= kInverse;
+    return name ^ (name >> 32);
+  }
 
  private:
   friend class NameTable;
