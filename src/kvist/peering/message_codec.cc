@@ -2,24 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <bit>
 #include <chrono>
-#include <cstring>
-#include <limits>
 #include <memory>
-#include <optional>
-#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "kvist/kv/msgpack.h"
+#include "kvist/peering/message_items.h"
 
 namespace kvist::peering {
 namespace {
 
-using kv::MsgpackReader;
-using kv::MsgpackToken;
 using kv::MsgpackWriter;
-using Kind = MsgpackToken::Kind;
 
 constexpr std::uint64_t kVersion = 2;
 constexpr std::size_t kMessageItems = 5;
@@ -91,73 +85,14 @@ class EventWriter {
     number(routed.session);
     const auto blocks = routing::view(routed.blocks);
     if (blocks.empty() || blocks.size() > kMaxPromptBlocks) return out_.nil();
-    std::vector<std::uint8_t> bytes(blocks.size() * sizeof(std::uint64_t));
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
-      const std::uint64_t little =
-          std::endian::native == std::endian::little ? blocks[i].value() : std::byteswap(blocks[i].value());
-      std::memcpy(bytes.data() + i * sizeof little, &little, sizeof little);
-    }
-    out_.binary(bytes);
+    out_.binary(little_endian(blocks));
   }
 
   MsgpackWriter out_;
 };
 
-// Takes the items of a message one after the other. The first that is not what is expected makes all further ones so.
-class Items {
- public:
-  explicit Items(std::span<const std::uint8_t> bytes) : reader_(bytes) {}
-
-  [[nodiscard]] bool good() const { return good_; }
-  [[nodiscard]] bool at_end() const { return reader_.at_end(); }
-  std::uint64_t number(std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) {
-    const MsgpackToken token = take(Kind::kUnsigned);
-    good_ = good_ && token.integer <= most;
-    return good_ ? token.integer : 0;
-  }
-  std::uint32_t number32() { return static_cast<std::uint32_t>(number(std::numeric_limits<std::uint32_t>::max())); }
-  bool boolean() { return take(Kind::kBoolean).boolean; }
-  std::size_t array(std::size_t most) {
-    const MsgpackToken token = take(Kind::kArray);
-    good_ = good_ && token.count <= most;
-    return good_ ? token.count : 0;
-  }
-  void array_of(std::size_t items) { good_ = array(items) == items && good_; }
-  std::string name() {
-    const std::string_view text = take(Kind::kString).text();
-    good_ = good_ && !text.empty() && text.size() <= kMaxNameBytes;
-    return good_ ? std::string(text) : std::string();
-  }
-  routing::BlockKeys blocks() {
-    const std::optional<MsgpackToken> token = good_ ? reader_.next() : std::nullopt;
-    if (token && token->kind == Kind::kNil) return nullptr;
-    const std::size_t size = token ? token->bytes.size() : 0;
-    constexpr std::size_t kEach = sizeof(std::uint64_t);
-    good_ = token && token->kind == Kind::kBinary && size > 0 && size % kEach == 0 && size / kEach <= kMaxPromptBlocks;
-    if (!good_) return nullptr;
-    auto keys = std::make_shared<std::vector<kv::BlockHash>>(size / kEach);
-    for (std::size_t i = 0; i < keys->size(); ++i) {
-      std::uint64_t value = 0;
-      std::memcpy(&value, token->bytes.data() + i * kEach, kEach);
-      (*keys)[i] = kv::BlockHash(std::endian::native == std::endian::little ? value : std::byteswap(value));
-    }
-    return keys;
-  }
-  void refuse() { good_ = false; }
-
- private:
-  MsgpackToken take(Kind kind) {
-    const std::optional<MsgpackToken> token = good_ ? reader_.next() : std::nullopt;
-    good_ = token && token->kind == kind;
-    return good_ ? *token : MsgpackToken();
-  }
-
-  MsgpackReader reader_;
-  bool good_ = true;
-};
-
 // No request takes more of a worker than its prompt: a sum of loads stays far below what a number holds.
-Routed read_routed(Items& items) {
+Routed read_routed(MessageItems& items) {
   Routed routed;
   routed.attempt = AttemptId(items.number());
   routed.worker = WorkerKey(items.number());
@@ -171,7 +106,11 @@ Routed read_routed(Items& items) {
   routed.decoding = (flags & kDecoding) != 0;
   routed.output_tokens = items.number32();
   routed.session = items.number();
-  routed.blocks = items.blocks();
+  if (!items.nil()) {
+    auto blocks = std::make_shared<std::vector<kv::BlockHash>>();
+    items.numbers(kMaxPromptBlocks, *blocks);
+    routed.blocks = std::move(blocks);
+  }
   const std::uint32_t prompt = routed.prompt_tokens;
   const bool fits = routed.uncached_tokens <= prompt && routed.known_tokens <= prompt && routed.own_blocks <= prompt &&
                     routed.new_blocks <= prompt && routing::view(routed.blocks).size() <= prompt;
@@ -179,7 +118,7 @@ Routed read_routed(Items& items) {
   return routed;
 }
 
-State read_state(Items& items) {
+State read_state(MessageItems& items) {
   State state;
   state.after = AttemptId(items.number());
   state.until = AttemptId(items.number());
@@ -194,7 +133,7 @@ State read_state(Items& items) {
   return state;
 }
 
-Event read_event(Items& items) {
+Event read_event(MessageItems& items) {
   const std::size_t count = items.array(1 + kRoutedItems);
   const std::uint64_t tag = items.number(static_cast<std::uint64_t>(Tag::kHeard));
   const auto expect = [&](std::size_t fields) {
@@ -267,7 +206,7 @@ Result<Message> decode(std::span<const std::uint8_t> bytes) {
   if (bytes.size() > kMaxMessageBytes)
     return fail(ErrorCode::kTooLarge,
                 fmt::format("a message has at most {} bytes, this one has {}", kMaxMessageBytes, bytes.size()));
-  Items items(bytes);
+  MessageItems items(bytes);
   items.array_of(kMessageItems);
   const std::uint64_t version = items.number();
   if (items.good() && version != kVersion)
