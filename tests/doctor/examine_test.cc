@@ -159,6 +159,8 @@ constexpr std::string_view kPage =
     "kvist_gateway_kv_resets_total{worker=\"a\"} 2\nprocess_open_fds 900\nprocess_max_fds 1000\n"
     "kvist_gateway_peers_connected 1\nkvist_gateway_peers_share_decisions 0\n"
     "kvist_gateway_peer_unused_messages_total{model=\"m\",reason=\"namesake\"} 7\n"
+    "kvist_gateway_peer_parts_wanted{model=\"m\"} 2\n"
+    "kvist_gateway_peer_parts_refused_total{model=\"m\",reason=\"other_keys\"} 1\n"
     "kvist_gateway_local_exhaustions_total 3\nkvist_gateway_record_lost_total{reason=\"disk\"} 1\n";
 
 TEST(Snapshot, OfARunningGatewayIsWhatItsPagesSay) {
@@ -171,9 +173,10 @@ TEST(Snapshot, OfARunningGatewayIsWhatItsPagesSay) {
     ids.push_back(where + std::string(finding.id));
   }
   // Neither worker was asked itself, so that nothing is said of their answers but that there were none.
-  for (const char* wanted : {"worker a replay_refused", "worker b worker_ejected", "worker b events_silent",
-                             "worker b tokenizer_differs", "gateway few_descriptors", "gateway sockets_exhausted",
-                             "gateway lines_lost", "gateway peers_decide_alone", "gateway peers_same_name"}) {
+  for (const char* wanted :
+       {"worker a replay_refused", "worker b worker_ejected", "worker b events_silent", "worker b tokenizer_differs",
+        "gateway few_descriptors", "gateway sockets_exhausted", "gateway lines_lost", "gateway peers_decide_alone",
+        "gateway peers_same_name", "gateway peers_differ", "gateway peers_lack_caches"}) {
     EXPECT_THAT(ids, testing::Contains(wanted));
   }
 }

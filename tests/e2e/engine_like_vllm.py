@@ -22,10 +22,11 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class EngineLikeVllm:
-    """`adapters`: those it has now, in any container that a test may change. Prompts are tokenized byte by byte."""
+    """`adapters`: those it has now, in any container that a test may change. `buffer_steps`: batches that a replay has; None: all.
+    Prompts are tokenized byte by byte."""
 
-    def __init__(self, name, model="test-model", adapters=()):
-        self.name, self.model, self.adapters = name, model, list(adapters)
+    def __init__(self, name, model="test-model", adapters=(), buffer_steps=None):
+        self.name, self.model, self.adapters, self.buffer_steps = name, model, list(adapters), buffer_steps
         self.random = random.Random(name)
         self.lock = threading.Lock()
         self.cached = {}    # (adapter, salt, tokens from the start) -> name of the last block
@@ -72,6 +73,8 @@ class EngineLikeVllm:
         adapter, salt = body["model"], body.get("cache_salt")
         if adapter == self.model:
             adapter = None
+        if body.get("logprobs", 0) > 20:
+            return 400, {"error": {"message": "Requested logprobs is greater than max allowed", "type": "BadRequestError", "code": 400}}
         with self.lock:
             self.bodies.append(body)
             if adapter and adapter not in self.adapters:
@@ -96,6 +99,17 @@ class EngineLikeVllm:
         with self.lock:
             self.publish({"type": "BlockRemoved", "block_hashes": list(self.cached.values()), "medium": "CPU"})
             self.cached.clear()
+
+    def evict(self, blocks):
+        """So many of the blocks that no other one follows leave device memory, the deepest first."""
+        with self.lock:
+            gone = sorted(self.cached, key=lambda key: len(key[2]))[-blocks:]
+            self.publish({"type": "BlockRemoved", "block_hashes": [self.cached.pop(key) for key in gone], "medium": "GPU", "group_idx": 0})
+
+    def restart(self):
+        """Another run: its cache is empty, and its batches are counted anew."""
+        with self.lock:
+            self.cached, self.batches = {}, []
 
     def _cached_blocks(self, adapter, salt, tokens):
         blocks = 0
@@ -124,7 +138,8 @@ class EngineLikeVllm:
             client, _, start = self.replay.recv_multipart()
             with self.lock:
                 batches = list(enumerate(self.batches))
-            for number, payload in batches[struct.unpack(">Q", start)[0]:]:
+            oldest = max(0, len(batches) - self.buffer_steps) if self.buffer_steps is not None else 0
+            for number, payload in batches[max(oldest, struct.unpack(">Q", start)[0]):]:
                 self.replay.send_multipart([client, b"", b"", struct.pack(">Q", number), payload])
             self.replay.send_multipart([client, b"", b"", struct.pack(">Q", END), b""])
 

@@ -344,6 +344,17 @@ class Examination {
                         snapshot_->peer_namesakes),
             "a gateway.peers.name of its own for each");
     }
+    if (snapshot_->peer_other_keys > 0) {
+      error("peers_differ", where,
+            "a gateway of its group has another block_size or model: they cannot share what caches hold",
+            "the same block_size and model at all gateways of a group");
+    }
+    if (snapshot_->peer_parts_wanted > 0) {
+      info("peers_lack_caches", where,
+           fmt::format("events of {:.0f} workers were missed, and no other gateway has told what their caches hold",
+                       snapshot_->peer_parts_wanted),
+           "kv_replay with enough buffer_steps at the workers; GET /admin/peers has the last reason");
+    }
     if (snapshot_->peer_elsewhere > 0) {
       info("peers_other_workers", where,
            fmt::format("other gateways have {:.0f} requests at workers that are not known here",

@@ -146,6 +146,9 @@ Result<Snapshot> read_gateway_facts(std::string_view status, std::string_view me
   if (const auto connected = page.sum("kvist_gateway_peers_connected")) snapshot.peers_connected = *connected > 0;
   if (const auto share = page.sum("kvist_gateway_peers_share_decisions")) snapshot.peers_share_decisions = *share > 0;
   snapshot.peer_namesakes = page.sum("kvist_gateway_peer_unused_messages_total", "reason", "namesake").value_or(0);
+  snapshot.peer_parts_wanted = page.sum("kvist_gateway_peer_parts_wanted").value_or(0);
+  snapshot.peer_other_keys = page.sum("kvist_gateway_peer_parts_failed_total", "reason", "other_keys").value_or(0) +
+                             page.sum("kvist_gateway_peer_parts_refused_total", "reason", "other_keys").value_or(0);
   snapshot.peer_elsewhere = page.sum("kvist_gateway_peer_requests_elsewhere").value_or(0);
   snapshot.exhaustions = page.sum("kvist_gateway_local_exhaustions_total").value_or(0);
   snapshot.lost_lines = page.sum("kvist_gateway_access_log_lost_total").value_or(0) +

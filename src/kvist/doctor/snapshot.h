@@ -119,8 +119,10 @@ struct Snapshot {
   double lost_lines = 0;                     ///< of access log and record
   std::optional<bool> peers_connected = {};  ///< to the other gateways; nothing: it is to have none, as the next
   std::optional<bool> peers_share_decisions = {};
-  double peer_namesakes = 0;  ///< messages of another gateway that has its name
-  double peer_elsewhere = 0;  ///< requests of other gateways at workers that this one does not know
+  double peer_namesakes = 0;     ///< messages of another gateway that has its name
+  double peer_parts_wanted = 0;  ///< workers whose caches are known to no gateway of the group
+  double peer_other_keys = 0;    ///< times a gateway of the group had another block size or model
+  double peer_elsewhere = 0;     ///< requests of other gateways at workers that this one does not know
   /// The gateway's models after the first one, which is the one above: only what is said of a model is set in them.
   std::vector<Snapshot> further = {};
 };

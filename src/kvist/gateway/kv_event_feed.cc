@@ -60,8 +60,6 @@ KvEventFeed::KvEventFeed(Shared& shared, WorkerId worker, const spec::UpstreamSp
       timer_(*shared.loop),
       inbox_(std::make_shared<KvEventInbox>()) {}
 
-KvEventFeed::~KvEventFeed() = default;
-
 KvFeedReport KvEventFeed::report() const {
   return {.exact = exact(),
           .sequencer = sequencer_.counters(),
@@ -93,12 +91,16 @@ net::ZmqSubscriberHandlers KvEventFeed::handlers() {
 }
 
 void KvEventFeed::take_frames() {
+  if (is_held()) return;
   KvEventInbox::Piece piece = inbox_->take(kPieceBytes);
   for (KvFrame& frame : piece.frames) handle(std::move(frame));
   settle();
-  if (!piece.more) return;
-  shared_->loop->post([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->take_frames();
+  if (piece.more) post(&KvEventFeed::take_frames);
+}
+
+void KvEventFeed::post(void (KvEventFeed::*work)()) {
+  shared_->loop->post([work, weak = weak_from_this()] {
+    if (const auto self = weak.lock()) (*self.*work)();
   });
 }
 
@@ -207,7 +209,8 @@ void KvEventFeed::warn_of_refusals(std::size_t refused, std::size_t events) {
 }
 
 void KvEventFeed::settle() {
-  if (const auto wakeup = sequencer_.next_wakeup()) {
+  if (!sequencer_.lost()) sequencer_.drop_kept();
+  if (const auto wakeup = sequencer_.next_wakeup(); wakeup && !is_held()) {
     timer_.arm(*wakeup, [this] {
       act(sequencer_.poll(net::now()));
       settle();
@@ -215,12 +218,16 @@ void KvEventFeed::settle() {
   } else {
     timer_.cancel();
   }
-  const bool exact_changed = std::exchange(was_exact_, exact()) != was_exact_;
-  if (exact_changed || !news_.empty()) tell_({.index = std::exchange(news_, {}), .exact = was_exact_});
+  const bool is_exact = exact();
+  const bool is_lost = connected_ && sequencer_.lost();
+  const bool changed = is_exact != was_exact_ || is_lost != was_lost_;
+  was_exact_ = is_exact;
+  was_lost_ = is_lost;
+  if (changed || !news_.empty()) tell_({.index = std::exchange(news_, {}), .exact = is_exact, .lost = is_lost});
 }
 
 bool KvEventFeed::exact() const {
-  return connected_ && sequencer_.whole() && !unread_since_reset_;
+  return connected_ && sequencer_.whole() && !unread_since_reset_ && import_ == nullptr;
 }
 
 }  // namespace kvist::gateway

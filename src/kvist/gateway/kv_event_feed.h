@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "kvist/base/error.h"
@@ -17,6 +18,8 @@
 #include "kvist/kv/kv_event_decoder.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/zmq_receiver.h"
+#include "kvist/peering/index_message.h"
+#include "kvist/peering/part_giver.h"
 #include "kvist/routing/event_index.h"
 #include "kvist/spec/deployment.h"
 
@@ -44,12 +47,17 @@ struct KvFeedNews {
   routing::EventNews index = {};
   /// The index holds exactly what the worker published: the stream is connected and whole, and every batch was read.
   bool exact = false;
+  /// Events were lost that the publisher does not have any more: the worker's part of another gateway's index would
+  /// help.
+  bool lost = false;
 };
 
 /// Owns the subscription. The receiver's thread only puts frames into the inbox and wakes the loop; sequencing,
 /// decoding and the index live on the loop's thread, which does a piece at a time, so that feeds take turns. (Decoding
 /// follows sequencing, because that may drop or reorder frames: decoding before would be wasted work, and needs the
-/// order of resets anyway.) Events that cannot be used are counted, and logged at a bounded rate. Threads: the loop's.
+/// order of resets anyway.) While the worker's part is taken out of the index or put into it, which is done in slices
+/// too, frames wait in the inbox. Events that cannot be used are counted, and logged at a bounded rate. Threads: the
+/// loop's.
 class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
  public:
   /// What all feeds of a loop share; outlives them.
@@ -73,6 +81,17 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
   /// The worker says how many batches it has published.
   void on_published(std::uint64_t batches);
 
+  // With other gateways (kv_event_feed_parts.cc). `done` is called now or later, but in any case.
+  using Exported = std::function<void(std::variant<peering::PartRefusal, peering::ExportedPart>)>;
+  /// Takes the worker's part out of the index.
+  void export_part(Exported done);
+  /// `problem`: why the index is as before, or has lost what it knew of the worker; empty: it has the part.
+  using Imported = std::function<void(std::string_view problem)>;
+  /// Puts the worker's part in the place of what the index knows, if the stream can go on from there.
+  void import_part(std::shared_ptr<const peering::WorkerPart> part, Imported done);
+  /// The frames from here on may be those that follow a part which is about to be asked for.
+  void keep_frames(bool keep);
+
  private:
   KvEventFeed(Shared& shared, WorkerId worker, const spec::UpstreamSpec& upstream, Tell tell);
 
@@ -90,12 +109,22 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
   void settle();
   [[nodiscard]] bool exact() const;
 
+  struct ExportJob;
+  struct ImportJob;
+  [[nodiscard]] bool is_held() const { return export_ != nullptr || import_ != nullptr; }
+  void post(void (KvEventFeed::*work)());
+  void export_slice();
+  void end_export(std::variant<peering::PartRefusal, peering::ExportedPart> result);
+  void import_slice();
+  void end_import(std::string_view problem);
+
   Shared* shared_;
   WorkerId worker_;
   std::string name_;
   Tell tell_;
   routing::EventNews news_;  // not told yet
   bool was_exact_ = false;
+  bool was_lost_ = false;
   kv::EventSequencer sequencer_;
   KvFeedCounters counters_;
   std::uint64_t restarts_ = 0;  // those that were handled, of the sequencer's count
@@ -106,6 +135,9 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
   WarningGate malformed_warning_;
   net::Timer timer_;
   std::shared_ptr<KvEventInbox> inbox_;
+  // While there is one of these, no frame is taken.
+  std::unique_ptr<ExportJob> export_;
+  std::unique_ptr<ImportJob> import_;
   std::unique_ptr<net::ZmqSubscriber> subscriber_;
 };
 

@@ -97,7 +97,7 @@ routing::PromptsUnderWay::MakeGate KvEvents::make_gate(bool own_thread) {
 }
 
 KvEvents::KvEvents(net::EventLoop& home, routing::Router& router, std::size_t workers, bool own_thread)
-    : home_(&home), router_(&router), exact_(workers), feeds_(workers) {
+    : home_(&home), router_(&router), exact_(workers), lost_(workers), feeds_(workers) {
   shared_.index = &router.event_index();
   shared_.loop = &home;
   if (!own_thread) return;
@@ -149,6 +149,9 @@ void KvEvents::forget(WorkerId worker, std::function<void()> then) {
     end(worker);
     const auto at_home = [this, worker, then = std::move(then)] {
       exact_[worker.value()] = false;
+      const bool was_lost = lost_[worker.value()];
+      lost_[worker.value()] = false;
+      if (was_lost) on_lost_changed_(worker);
       then();
     };
     if (!thread_) return at_home();
@@ -159,9 +162,12 @@ void KvEvents::forget(WorkerId worker, std::function<void()> then) {
 
 void KvEvents::take(WorkerId worker, const KvFeedNews& news) {
   router_->on_event_news(worker, news.index);
-  if (exact_[worker.value()] == news.exact) return;
+  const bool exact_changed = exact_[worker.value()] != news.exact;
+  const bool lost_changed = lost_[worker.value()] != news.lost;
   exact_[worker.value()] = news.exact;
-  on_exact_changed_(worker);
+  lost_[worker.value()] = news.lost;
+  if (exact_changed) on_exact_changed_(worker);
+  if (lost_changed) on_lost_changed_(worker);
 }
 
 void KvEvents::on_published(WorkerId worker, std::uint64_t batches) {
@@ -182,6 +188,41 @@ void KvEvents::on_feed(WorkerId worker, std::function<void(KvEventFeed&)> work) 
 void KvEvents::on_feeds(std::function<void()> work) {
   if (!thread_) return work();
   thread_->loop().post(std::move(work));
+}
+
+void KvEvents::export_part(WorkerId worker, KvEventFeed::Exported then) {
+  on_feeds([this, worker, then = std::move(then)]() mutable {
+    // A std::function is copied, and what it would copy here is large.
+    auto done = [this, then = std::move(then)](std::variant<peering::PartRefusal, peering::ExportedPart> result) {
+      at_home([then, result = std::make_shared<decltype(result)>(std::move(result))] { then(std::move(*result)); });
+    };
+    const auto feed = feeds_[worker.value()];
+    if (!feed) return done(peering::PartRefusal::kNotExact);
+    feed->export_part(std::move(done));
+  });
+}
+
+void KvEvents::import_part(WorkerId worker, std::shared_ptr<const peering::WorkerPart> part,
+                           std::function<void(const std::string& problem)> then) {
+  on_feeds([this, worker, part = std::move(part), then = std::move(then)]() mutable {
+    auto done = [this, then = std::move(then)](std::string_view problem) {
+      // Routing hears first of what the part has changed.
+      if (thread_) thread_->send();
+      at_home([then, problem = std::string(problem)] { then(problem); });
+    };
+    const auto feed = feeds_[worker.value()];
+    if (!feed) return done("gone");
+    feed->import_part(std::move(part), std::move(done));
+  });
+}
+
+void KvEvents::keep_frames(WorkerId worker, bool keep) {
+  on_feed(worker, [keep](KvEventFeed& feed) { feed.keep_frames(keep); });
+}
+
+void KvEvents::at_home(std::function<void()> work) {
+  if (!thread_) return work();
+  thread_->post_home(std::move(work));
 }
 
 void KvEvents::report(std::function<void(const KvEventsReport&)> then) {

@@ -66,6 +66,17 @@ class KvEvents {
   void on_worker_restarted(WorkerId worker);
   /// The worker says how many batches it has published.
   void on_published(WorkerId worker, std::uint64_t batches);
+
+  // With other gateways. `then` is called now or soon on routing's loop, unless this object ends before.
+  /// The handler is called whenever the result of lost() changes for a worker.
+  void on_lost_changed(std::function<void(WorkerId)> handler) { on_lost_changed_ = std::move(handler); }
+  /// Whether events of the worker were lost that its publisher does not have any more.
+  [[nodiscard]] bool lost(WorkerId worker) const { return lost_[worker.value()]; }
+  void export_part(WorkerId worker, KvEventFeed::Exported then);
+  void import_part(WorkerId worker, std::shared_ptr<const peering::WorkerPart> part,
+                   std::function<void(const std::string& problem)> then);
+  void keep_frames(WorkerId worker, bool keep);
+
   /// Calls `then` now or soon. Ensures: routing was told before of everything that the report shows.
   void report(std::function<void(const KvEventsReport&)> then);
 
@@ -80,13 +91,17 @@ class KvEvents {
   void take(WorkerId worker, const KvFeedNews& news);
   /// Has the feeds' thread call `work` with the worker's feed, if there is one.
   void on_feed(WorkerId worker, std::function<void(KvEventFeed&)> work);
+  /// Has routing's thread call `work`, if this object is still there.
+  void at_home(std::function<void()> work);
   /// Calls `work` on the feeds' loop.
   void on_feeds(std::function<void()> work);
 
   net::EventLoop* home_;
   routing::Router* router_;
   std::function<void(WorkerId)> on_exact_changed_ = [](WorkerId) {};
-  std::vector<bool> exact_;  // by WorkerId
+  std::function<void(WorkerId)> on_lost_changed_ = [](WorkerId) {};
+  std::vector<bool> exact_;  // by WorkerId, as is the next
+  std::vector<bool> lost_;
   KvEventFeed::Shared shared_;
   std::unique_ptr<OwnThread> thread_;  // null: the feeds are on home
   // The feeds' loop has these, once it runs.

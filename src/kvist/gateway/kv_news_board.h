@@ -23,6 +23,7 @@ class KvNewsBoard {
     if (!std::exchange(entry.listed, true)) listed_.push_back(worker);
     entry.news.index.add(news.index);
     entry.news.exact = news.exact;
+    entry.news.lost = news.lost;
   }
   using News = std::vector<std::pair<WorkerId, KvFeedNews>>;
   /// What was added since the last call. Ensures: each piece of news is taken once.

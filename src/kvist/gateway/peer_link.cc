@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -70,7 +71,6 @@ Result<std::unique_ptr<PeerLink>> PeerLink::create(net::EventLoop& loop, const s
   return std::unique_ptr<PeerLink>(new PeerLink(loop, peers,
                                                 {.servers = peers.nats,
                                                  .name = peers.name,
-                                                 .subject = peers.group + ".load.*",
                                                  .bucket = bucket,
                                                  .credentials_file = peers.credentials_file,
                                                  .token = *std::move(token),
@@ -86,15 +86,18 @@ PeerLink::PeerLink(net::EventLoop& loop, const spec::PeersSpec& peers, nats::Cli
     : loop_(&loop),
       options_(std::move(options)),
       name_(peers.name),
-      prefix_(peers.group + ".load."),
       run_(static_cast<std::uint64_t>(
           std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
               .count())),
+      prefix_(peers.group + ".load."),
+      index_prefix_(peers.group + ".index."),
+      inbox_prefix_(fmt::format("_INBOX.kvist.{}.{:x}.", peer_key(name_), run_)),
       patience_(peers.patience),
       home_(std::make_shared<Home>()),
       timer_(loop) {
   home_->loop = &loop;
   home_->link = this;
+  options_.subjects = {prefix_ + "*", index_prefix_ + "*." + peer_key(name_), inbox_prefix_ + "*"};
   report_.problem = "not connected yet";
   report_.table_problem = "not asked for yet";
 }
@@ -118,15 +121,16 @@ Result<void> PeerLink::connect() {
   client_.reset();
   nats::ClientHandlers handlers{
       .on_message =
-          [home = home_](std::string_view subject, std::string_view bytes) {
+          [home = home_](std::string_view subject, std::string_view reply_to, std::string_view bytes) {
             if (home->waiting_bytes.fetch_add(bytes.size()) + bytes.size() > kMaxWaitingBytes) {
               home->waiting_bytes -= bytes.size();
               ++home->dropped;
               return;
             }
-            Home::post(home, [home, subject = std::string(subject), bytes = std::string(bytes)](PeerLink& link) {
+            Home::post(home, [home, subject = std::string(subject), reply_to = std::string(reply_to),
+                              bytes = std::string(bytes)](PeerLink& link) {
               home->waiting_bytes -= bytes.size();
-              link.on_message(subject, bytes);
+              link.on_message(subject, reply_to, bytes);
             });
           },
       .on_connection =
@@ -173,22 +177,45 @@ void PeerLink::on_connection(bool connected, const std::string& problem) {
   }
 }
 
-void PeerLink::on_message(const std::string& subject, std::string_view bytes) {
-  if (!subject.starts_with(prefix_)) return;
-  const std::string_view model = std::string_view(subject).substr(prefix_.size());
-  for (const Listener* const listener : listeners_) {
-    if (listener->model == model)
-      return listener->on_message({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
-  }
+void PeerLink::on_message(const std::string& subject, const std::string& reply_to, std::string_view bytes) {
+  const auto tell = [&](std::string_view prefix, auto call) {
+    if (!subject.starts_with(prefix)) return;
+    std::string_view model = std::string_view(subject).substr(prefix.size());
+    model = model.substr(0, model.find('.'));
+    const auto listener = std::ranges::find(listeners_, model, [](const Listener* one) { return one->model; });
+    if (listener != listeners_.end())
+      call(**listener, std::span(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()));
+  };
+  using Bytes = std::span<const std::uint8_t>;
+  tell(prefix_, [](const Listener& listener, Bytes message) { listener.on_message(message); });
+  tell(index_prefix_, [&](const Listener& listener, Bytes message) { listener.on_request(message, reply_to); });
+  tell(inbox_prefix_, [](const Listener& listener, Bytes message) { listener.on_answer(message); });
 }
 
 void PeerLink::send(const std::string& model, std::string_view bytes) {
-  if (client_ && client_->publish(prefix_ + model, bytes)) {
+  count(client_ && client_->publish(prefix_ + model, bytes), bytes.size());
+}
+
+void PeerLink::count(bool was_sent, std::size_t bytes) {
+  if (was_sent) {
     ++report_.sent;
-    report_.sent_bytes += bytes.size();
+    report_.sent_bytes += bytes;
   } else {
     ++report_.unsent;
   }
+}
+
+bool PeerLink::ask(const std::string& model, std::string_view gateway, std::string_view bytes) {
+  const bool was_sent =
+      client_ && client_->ask(index_prefix_ + model + "." + peer_key(gateway), inbox_prefix_ + model, bytes);
+  count(was_sent, bytes.size());
+  return was_sent;
+}
+
+void PeerLink::answer(const std::string& reply_to, std::string_view bytes) {
+  // Whoever asks is not to make this gateway speak to others.
+  if (!reply_to.starts_with("_INBOX.")) return;
+  count(client_ && client_->publish(reply_to, bytes), bytes.size());
 }
 
 void PeerLink::put_row(const std::string& key, const std::string& value) {

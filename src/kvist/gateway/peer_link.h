@@ -39,6 +39,10 @@ class PeerLink {
     std::string model;  ///< peer_key() of it
     std::function<void(std::span<const std::uint8_t> bytes)> on_message = {};
     std::function<void()> on_connected = {};
+    /// Another gateway asks for something of the index; the answer goes to answer().
+    std::function<void(std::span<const std::uint8_t> bytes, const std::string& reply_to)> on_request = {};
+    /// An answer to ask(); empty: nobody was there.
+    std::function<void(std::span<const std::uint8_t> bytes)> on_answer = {};
   };
   void add(const Listener* listener) { listeners_.push_back(listener); }
   void remove(const Listener* listener) { std::erase(listeners_, listener); }
@@ -47,6 +51,9 @@ class PeerLink {
   }
 
   void send(const std::string& model, std::string_view bytes);
+  /// Asks one gateway. Returns whether it was sent, as far as this end can tell.
+  bool ask(const std::string& model, std::string_view gateway, std::string_view bytes);
+  void answer(const std::string& reply_to, std::string_view bytes);
   void put_row(const std::string& key, const std::string& value);
 
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -72,15 +79,19 @@ class PeerLink {
 
   PeerLink(net::EventLoop& loop, const spec::PeersSpec& peers, nats::ClientOptions options);
   [[nodiscard]] Result<void> connect();
-  void on_message(const std::string& subject, std::string_view bytes);
+  void on_message(const std::string& subject, const std::string& reply_to, std::string_view bytes);
+  void count(bool was_sent, std::size_t bytes);
   void on_connection(bool connected, const std::string& problem);
   void look_after();
 
   net::EventLoop* loop_;
   nats::ClientOptions options_;
   std::string name_;
-  std::string prefix_;  // of subjects
   std::uint64_t run_;
+  // Of subjects: loads; requests for parts of indexes; answers to those of this gateway.
+  std::string prefix_;
+  std::string index_prefix_;
+  std::string inbox_prefix_;
   Duration patience_;
   std::shared_ptr<Home> home_;
   std::vector<const Listener*> listeners_;

@@ -59,6 +59,51 @@ void write_model(const ServedModel& model, telemetry::MetricsPage& page) {
                amount(counters.overflow), {{"model", name}});
 }
 
+void write_index_parts(const ServedModel& model, telemetry::MetricsPage& page) {
+  const std::string& name = model.parts.spec.model;
+  const IndexExchange& index = model.exchange->index();
+  page.gauge("kvist_gateway_peer_parts_wanted", "Workers of which events are lost, so that another gateway is asked",
+             amount(index.taker().wanted()), {{"model", name}});
+  const peering::TakenCounters& taken = index.taker().counters();
+  const peering::GivenCounters& given = index.giver().counters();
+  page.counter("kvist_gateway_peer_parts_taken_total", "Workers' caches that were learned from another gateway",
+               amount(taken.parts), {{"model", name}});
+  page.counter("kvist_gateway_peer_parts_taken_blocks_total", "Blocks of them", amount(taken.blocks),
+               {{"model", name}});
+  page.counter("kvist_gateway_peer_parts_taken_bytes_total", "Bytes that other gateways answered", amount(taken.bytes),
+               {{"model", name}});
+  for (const auto& [reason, count] : taken.failures) {
+    page.counter("kvist_gateway_peer_parts_failed_total", "Attempts to learn a worker's cache that came to nothing",
+                 amount(count), {{"model", name}, {"reason", reason}});
+  }
+  page.counter("kvist_gateway_peer_parts_given_total", "Workers' caches that were told to another gateway",
+               amount(given.parts), {{"model", name}});
+  page.counter("kvist_gateway_peer_parts_given_blocks_total", "Blocks of them", amount(given.blocks),
+               {{"model", name}});
+  page.counter("kvist_gateway_peer_parts_given_bytes_total", "Bytes of them", amount(given.bytes), {{"model", name}});
+  for (std::size_t i = 0; i < peering::kPartRefusals; ++i) {
+    page.counter("kvist_gateway_peer_parts_refused_total", "Requests for a worker's cache that were refused",
+                 amount(given.refused[i]),
+                 {{"model", name}, {"reason", std::string(to_string(static_cast<peering::PartRefusal>(i)))}});
+  }
+}
+
+void write_index_parts(const ServedModel& model, JsonWriter& json) {
+  const peering::PartTaker& taker = model.exchange->index().taker();
+  const peering::PartGiver& giver = model.exchange->index().giver();
+  json.key("index_parts").begin_object().field("wanted", taker.wanted());
+  json.key("taking");
+  if (const auto current = taker.current()) {
+    json.begin_object().field("worker", model.parts.fleet.worker(current->worker).name);
+    json.field("from", current->gateway).field("pieces", current->pieces).end_object();
+  } else {
+    json.null();
+  }
+  json.field("taken", taker.counters().parts).field("taken_blocks", taker.counters().blocks);
+  json.field("last_problem", taker.last_problem());
+  json.field("giving", giver.is_giving()).field("given", giver.counters().parts).end_object();
+}
+
 }  // namespace
 
 std::string_view peers_word(const PeerLink::Report& report) {
@@ -86,7 +131,10 @@ void write_peer_metrics(const PeerLink& link, const SharedDecisions& decisions, 
   page.counter("kvist_gateway_peers_unreadable_decisions_total", "Rows of the shared table that could not be read",
                amount(decisions.unreadable()));
   for (const ServedModel* const model : models.all())
-    if (model->exchange) write_model(*model, page);
+    if (model->exchange) {
+      write_model(*model, page);
+      write_index_parts(*model, page);
+    }
 }
 
 void write_peers(JsonWriter& json, const PeerLink& link, const ServedModels& models, TimePoint now) {
@@ -104,7 +152,9 @@ void write_peers(JsonWriter& json, const PeerLink& link, const ServedModels& mod
       json.begin_object().field("name", peer.name).field("requests", peer.requests);
       json.field("elsewhere", peer.elsewhere).field("silent_s", to_seconds(now - peer.heard)).end_object();
     }
-    json.end_array().end_object();
+    json.end_array();
+    write_index_parts(*model, json);
+    json.end_object();
   }
   json.end_array().end_object();
 }

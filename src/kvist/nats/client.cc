@@ -58,7 +58,7 @@ class LibraryClient final : public Client {
     changed_.notify_all();
     if (table_thread_.joinable()) table_thread_.join();
     if (connection_) natsConnection_Close(connection_.get());
-    subscription_.reset();
+    subscriptions_.clear();
     connection_.reset();
     // The library's thread tells of the end when it has come to it; from then on it calls nothing of this object.
     std::unique_lock lock(mutex_);
@@ -79,11 +79,13 @@ class LibraryClient final : public Client {
       open_ = true;
     }
     connection_.reset(connection);
-    natsSubscription* subscription = nullptr;
-    KVIST_TRY_VOID(check(
-        natsConnection_Subscribe(&subscription, connection, options_.subject.c_str(), &LibraryClient::on_message, this),
-        options_.subject));
-    subscription_.reset(subscription);
+    for (const std::string& subject : options_.subjects) {
+      natsSubscription* subscription = nullptr;
+      KVIST_TRY_VOID(
+          check(natsConnection_Subscribe(&subscription, connection, subject.c_str(), &LibraryClient::on_message, this),
+                subject));
+      subscriptions_.emplace_back(subscription);
+    }
     if (status == NATS_OK) set_connected(true, {});
     if (!options_.bucket.empty()) table_thread_ = std::thread([this] { keep_table(); });
     return {};
@@ -93,6 +95,12 @@ class LibraryClient final : public Client {
     if (!connected_) return false;
     return natsConnection_Publish(connection_.get(), subject.c_str(), bytes.data(), static_cast<int>(bytes.size())) ==
            NATS_OK;
+  }
+
+  bool ask(const std::string& subject, const std::string& reply_to, std::string_view bytes) override {
+    if (!connected_) return false;
+    return natsConnection_PublishRequest(connection_.get(), subject.c_str(), reply_to.c_str(), bytes.data(),
+                                         static_cast<int>(bytes.size())) == NATS_OK;
   }
 
   bool has_ended() override {
@@ -174,8 +182,9 @@ class LibraryClient final : public Client {
   static LibraryClient& of(void* closure) { return *static_cast<LibraryClient*>(closure); }
   static void on_message(natsConnection* /*connection*/, natsSubscription* /*subscription*/, natsMsg* message,
                          void* closure) {
+    const char* const reply_to = natsMsg_GetReply(message);
     of(closure).handlers_.on_message(
-        natsMsg_GetSubject(message),
+        natsMsg_GetSubject(message), reply_to != nullptr ? reply_to : "",
         std::string_view(natsMsg_GetData(message), static_cast<std::size_t>(natsMsg_GetDataLength(message))));
     natsMsg_Destroy(message);
   }
@@ -304,7 +313,7 @@ class LibraryClient final : public Client {
   const ClientOptions options_;
   const ClientHandlers handlers_;
   ConnectionPointer connection_;
-  SubscriptionPointer subscription_;
+  std::vector<SubscriptionPointer> subscriptions_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<bool> connected_ = false;  // changes under the lock

@@ -7,16 +7,17 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kvist/base/error.h"
 
 namespace kvist::nats {
 
 struct ClientOptions {
-  std::string servers = {};  ///< "nats://host:port" or "tls://host:port", several with commas between
-  std::string name = {};     ///< as the server shows the connection
-  std::string subject = {};  ///< that is listened to, with wildcards
-  std::string bucket = {};   ///< of the table
+  std::string servers = {};                ///< "nats://host:port" or "tls://host:port", several with commas between
+  std::string name = {};                   ///< as the server shows the connection
+  std::vector<std::string> subjects = {};  ///< that are listened to, with wildcards
+  std::string bucket = {};                 ///< of the table
   // Each empty for none.
   std::string credentials_file = {};  ///< JWT and seed, as `nsc` writes them
   std::string token = {};
@@ -28,9 +29,12 @@ struct ClientOptions {
   std::string key = {};          ///< PEM file
 };
 
-/// What a client is told. Threads: called on the client's own threads, one call of each kind at a time.
+/// What a client is told. Threads: called on the client's own threads, one call of each kind at a time, but for
+/// messages, of which one of each subject that is listened to may come at a time.
 struct ClientHandlers {
-  std::function<void(std::string_view subject, std::string_view bytes)> on_message;
+  /// `reply_to`: the subject to which an answer is to be sent; empty: none is expected. Empty bytes at such a subject
+  /// of one's own: the server says that nobody listens where one has asked.
+  std::function<void(std::string_view subject, std::string_view reply_to, std::string_view bytes)> on_message;
   /// `problem`: why there is no connection; empty if there is one.
   std::function<void(bool connected, const std::string& problem)> on_connection;
   /// A row of the table: those that are there when the connection comes, and each change. Nothing: it was deleted.
@@ -55,6 +59,8 @@ class Client {
 
   /// Returns whether it was sent, as far as this end can tell.
   virtual bool publish(const std::string& subject, std::string_view bytes) = 0;
+  /// The same, for a message to which an answer is expected.
+  virtual bool ask(const std::string& subject, const std::string& reply_to, std::string_view bytes) = 0;
   /// The servers refused it for good: a new client may have better luck.
   [[nodiscard]] virtual bool has_ended() = 0;
   /// A value of more than kMaxRowBytes is not written.

@@ -63,6 +63,11 @@ EventNews EventIndex::reset(WorkerId id) {
   return {.begun_anew = true};
 }
 
+EventNews EventIndex::on_imported(WorkerId id) {
+  workers_.at(id.value()).orphans = false;
+  return {.batches = 1};
+}
+
 void EventIndex::forget(WorkerId id) {
   index_.forget(id);
   adopted_.forget(id);

@@ -12,6 +12,7 @@
 #include "kvist/base/id.h"
 #include "kvist/kv/kv_event_view.h"
 #include "kvist/kv_index/kv_index.h"
+#include "kvist/kv_index/kv_index_transfer.h"
 #include "kvist/routing/adopted_prefixes.h"
 #include "kvist/routing/prompts_under_way.h"
 
@@ -58,6 +59,13 @@ class EventIndex {
   EventNews reset(WorkerId worker);
   /// The id belongs to another worker from here on. Requires: no prompt is under way at the worker.
   void forget(WorkerId worker);
+  /// The worker's part for another gateway, as the events told it.
+  [[nodiscard]] kv_index::KvIndex::Export export_part(WorkerId worker) const { return {index_, worker}; }
+  /// The worker's part comes from another gateway. Requires: reset() was called, and nothing is applied until
+  /// on_imported().
+  [[nodiscard]] kv_index::KvIndex::Import import_part(WorkerId worker) { return {index_, worker}; }
+  /// The whole part is in the index: every event from here on has a known parent.
+  EventNews on_imported(WorkerId worker);
   /// Takes the place of this parent back, because the answer to the prompt that gave the place contradicts it.
   void revoke(WorkerId worker, kv::ExternalHash parent);
 
