@@ -2,13 +2,15 @@
 knows and predicts from then on what that one does."""
 import contextlib
 import json
+import pathlib
 import random
 import signal
+import subprocess
 import tempfile
 import threading
 import uuid
 
-from deployment import WORKER, Process, eventually, gateway_config, get_json, request, run
+from deployment import BINARY, WORKER, Process, eventually, gateway_config, get_json, request, run
 from engine_like_vllm import EngineLikeVllm
 from nats_server import NatsServer
 
@@ -17,9 +19,14 @@ SEED = 20261126
 REFUSED = {"max_tokens": 1, "logprobs": 1000}
 
 
+# What a user of NATS needs, without the right to ask for parts of indexes or to answer.
+SUBJECTS = '["parts.load.*", "$JS.API.>", "$KV.parts-fleet.>", "_INBOX.>"]'
+RIGHTS = 'authorization {users: [{user: gateway, password: secret, permissions: {publish: %s, subscribe: %s}}]}\n' % (SUBJECTS, SUBJECTS)
+
+
 class Scene:
-    def __init__(self, folder, stack, nats):
-        self.folder, self.stack, self.nats = folder, stack, nats
+    def __init__(self, folder, stack, nats, identity):
+        self.folder, self.stack, self.nats, self.identity = folder, stack, nats, identity
 
     def engine(self, name, **settings):
         made = EngineLikeVllm(name, **settings)
@@ -33,7 +40,7 @@ class Scene:
 
     def gateway(self, name, config, grouped=True):
         if grouped:
-            config += f"  peers: {{nats: \"{self.nats.url}\", name: {name}, group: parts}}\n"
+            config += f"  peers: {{nats: \"{self.nats.url}\", name: {name}, group: parts{self.identity}}}\n"
         made = Process(self.folder, "gateway", name, config)
         self.stack.callback(made.stop)
         eventually(lambda: all(worker["healthy"] for worker in workers_of(made).values()), "workers healthy")
@@ -41,11 +48,16 @@ class Scene:
 
 
 @contextlib.contextmanager
-def scene():
+def scene(rights=None):
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        nats = NatsServer(folder)
+        options, identity = [], ""
+        if rights:
+            pathlib.Path(folder, "nats.conf").write_text(rights)
+            pathlib.Path(folder, "password").write_text("secret")
+            options, identity = ["--config", f"{folder}/nats.conf"], f", user: gateway, password_file: {folder}/password"
+        nats = NatsServer(folder, *options)
         stack.callback(nats.stop, signal.SIGKILL)
-        yield Scene(folder, stack, nats)
+        yield Scene(folder, stack, nats, identity)
 
 
 def config_of(engines):
@@ -281,5 +293,21 @@ def gateways_that_stop_are_not_waited_for():
         assert exact(late) and json.loads(request(late.url + "/health")[2])["peers"] == "together"
 
 
+def who_may_not_ask_shares_loads_all_the_same():
+    source = random.Random(SEED + 6)
+    with scene(RIGHTS) as made:
+        engine = made.engine("worker-0", buffer_steps=2)
+        first = made.gateway("gateway-a", config_of([engine]))
+        eventually(lambda: exact(first), "its events are whole from the start")
+        together([first], prompts(source, 8))
+        late = made.gateway("gateway-b", config_of([engine]))
+        eventually(lambda: metric(late, "kvist_gateway_peer_parts_failed_total", reason="no_answer") > 0, "it has asked for nothing")
+        assert parts_of(late)["wanted"] == 1 and not exact(late), parts_of(late)
+        for gateway in (first, late):
+            assert metric(gateway, "kvist_gateway_peers") == 1 and json.loads(request(gateway.url + "/health")[2])["peers"] == "together"
+        found = subprocess.run([BINARY, "doctor", "--gateway", late.admin, "--json"], capture_output=True, text=True, timeout=100)
+        assert "peers_lack_caches" in {finding["id"] for finding in json.loads(found.stdout)["findings"]}, found.stdout
+
+
 run([a_late_gateway_knows_what_its_peer_knows, under_load_nothing_is_missed, workers_without_replay_are_learned_too, who_knows_nothing_helps_nobody,
-     a_worker_that_restarts_is_followed, gateways_that_stop_are_not_waited_for])
+     a_worker_that_restarts_is_followed, gateways_that_stop_are_not_waited_for, who_may_not_ask_shares_loads_all_the_same])

@@ -5,6 +5,7 @@
 #include <limits>
 #include <ranges>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kvist/base/check.h"
@@ -17,8 +18,12 @@ namespace {
 
 constexpr std::array kMedia = {kv::Medium::kDevice, kv::Medium::kHost, kv::Medium::kDisk, kv::Medium::kRemote};
 /// Of a table of names in one step; each has at most some thousand names.
-constexpr std::uint32_t kPartsPerStep = 8;
-constexpr std::size_t kLooksPerStep = 4 * BlockPiece::kMostItems;
+constexpr std::uint32_t kPartsPerStep = 4;
+/// What is written in one step, and how many blocks are looked at for it.
+constexpr std::size_t kItemsPerStep = 2'048;
+constexpr std::size_t kLooksPerStep = 4 * kItemsPerStep;
+/// Half of what a piece may have, because one piece is put into an index in one step.
+constexpr std::size_t kItemsPerPiece = BlockPiece::kMostItems / 2;
 
 /// The name under which a block is held until the end of an import although the worker does not hold it.
 NameDigest borrowed_name(kv::BlockHash key) {
@@ -56,6 +61,7 @@ struct KvIndex::Export::Inside {
   std::vector<BlockRef> path = {};  // to be written from its end on
   std::uint32_t path_parent = 0;
   std::uint32_t written = 0;
+  BlockPiece piece = {};  // that is being written
 
   [[nodiscard]] FlatMap<Place, Node>& map_of(BlockRef block) { return nodes[(block >> 3) % kMaps]; }
   [[nodiscard]] std::uint32_t number_of(BlockRef block) {
@@ -89,10 +95,14 @@ struct KvIndex::Export::Inside {
     if (copies > 0) further.push_back({.block = block, .name = name, .medium = kMedia[medium], .copies = copies});
   }
 
-  void write_runs(BlockPiece& piece) {
-    for (std::size_t looks = 0; looks < kLooksPerStep && piece.keys.size() < BlockPiece::kMostItems; ++looks) {
+  [[nodiscard]] bool has_runs() const { return !path.empty() || next_held < held.size(); }
+  [[nodiscard]] bool has_further() const { return next_further < further.size(); }
+
+  void write_runs() {
+    const std::size_t end = std::min(kItemsPerPiece, piece.keys.size() + kItemsPerStep);
+    for (std::size_t looks = 0; looks < kLooksPerStep && piece.keys.size() < end; ++looks) {
       if (path.empty() && !find_path()) return;
-      if (!path.empty()) write_run(piece);
+      if (!path.empty()) write_run(end - piece.keys.size());
     }
   }
 
@@ -109,8 +119,8 @@ struct KvIndex::Export::Inside {
     return true;
   }
 
-  void write_run(BlockPiece& piece) {
-    const std::size_t blocks = std::min(path.size(), BlockPiece::kMostItems - piece.keys.size());
+  void write_run(std::size_t most) {
+    const std::size_t blocks = std::min(path.size(), most);
     piece.runs.push_back({.parent = path_parent, .blocks = static_cast<std::uint32_t>(blocks)});
     for (std::size_t i = 0; i < blocks; ++i) {
       const BlockRef block = path.back();
@@ -123,8 +133,9 @@ struct KvIndex::Export::Inside {
     path_parent = written;
   }
 
-  void write_further(BlockPiece& piece) {
-    for (; next_further < further.size() && piece.further.size() < BlockPiece::kMostItems; ++next_further) {
+  void write_further() {
+    const std::size_t end = std::min(kItemsPerPiece, piece.further.size() + kItemsPerStep);
+    for (; has_further() && piece.further.size() < end; ++next_further) {
       const Further& name = further[next_further];
       piece.further.push_back({.block = number_of(name.block),
                                .name = kv::ExternalHash(name.name.name()),
@@ -144,10 +155,15 @@ KvIndex::Export::Step KvIndex::Export::step(BlockPiece& piece) {
   piece = {};
   if (inside_->state.changes(inside_->worker) != inside_->changes) return Step::kChanged;
   if (inside_->read_names()) return Step::kGoesOn;
-  inside_->write_runs(piece);
-  const bool runs_left = !inside_->path.empty() || inside_->next_held < inside_->held.size();
-  if (!runs_left) inside_->write_further(piece);
-  return piece.empty() && !runs_left ? Step::kDone : Step::kGoesOn;
+  Inside& inside = *inside_;
+  if (inside.has_runs())
+    inside.write_runs();
+  else
+    inside.write_further();
+  const bool is_full = std::max(inside.piece.keys.size(), inside.piece.further.size()) == kItemsPerPiece;
+  const bool is_last = !inside.has_runs() && !inside.has_further();
+  if (is_full || is_last) piece = std::exchange(inside.piece, {});
+  return is_last && piece.empty() ? Step::kDone : Step::kGoesOn;
 }
 
 std::uint32_t KvIndex::Export::blocks() const {
