@@ -71,19 +71,21 @@ class LibraryClient final : public Client {
     const OptionsPointer options(made);
     KVIST_TRY_VOID(set(made));
     natsConnection* connection = nullptr;
+    // Beforehand, because the server may refuse this client, and end the connection, before the call has returned.
+    set_open(true);
     const natsStatus status = natsConnection_Connect(&connection, made);
-    if (status != NATS_OK && status != NATS_NOT_YET_CONNECTED)
+    if (status != NATS_OK && status != NATS_NOT_YET_CONNECTED) {
+      set_open(false);
       return fail(ErrorCode::kUnavailable, fmt::format("{}: {}", options_.servers, text_of(status)));
-    {
-      const std::lock_guard lock(mutex_);
-      open_ = true;
     }
     connection_.reset(connection);
     for (const std::string& subject : options_.subjects) {
       natsSubscription* subscription = nullptr;
-      KVIST_TRY_VOID(
-          check(natsConnection_Subscribe(&subscription, connection, subject.c_str(), &LibraryClient::on_message, this),
-                subject));
+      const natsStatus subscribed =
+          natsConnection_Subscribe(&subscription, connection, subject.c_str(), &LibraryClient::on_message, this);
+      // The server has refused this client in the meantime: has_ended() says so, and it is tried again.
+      if (subscribed == NATS_CONNECTION_CLOSED) return {};
+      KVIST_TRY_VOID(check(subscribed, subject));
       subscriptions_.emplace_back(subscription);
     }
     if (status == NATS_OK) set_connected(true, {});
@@ -206,6 +208,11 @@ class LibraryClient final : public Client {
   // Slow consumers: what is lost is seen by the gaps in the messages' numbers.
   static void on_error(natsConnection* /*connection*/, natsSubscription* /*subscription*/, natsStatus /*status*/,
                        void* /*closure*/) {}
+
+  void set_open(bool open) {
+    const std::lock_guard lock(mutex_);
+    open_ = open;
+  }
 
   void set_connected(bool connected, const std::string& problem) {
     {
