@@ -9,6 +9,7 @@ import time
 import nats_accounts
 import peer_messages
 from conversations import Users
+from black_hole_test import metric
 from deployment import BINARY, WORKER, Process, eventually, gateway_config, get_json, request, run
 from drain_test import stream
 from nats_server import NatsServer
@@ -70,15 +71,6 @@ def admission_of(gateway, worker):
 def post(gateway, path, body):
     status, _, text = request(gateway.admin + path, body, "POST")
     assert status in (200, 202), (status, text)
-
-
-def metric(gateway, name, **labels):
-    """The sum of a metric's samples that have these labels."""
-    total = 0.0
-    for line in request(gateway.admin + "/metrics")[2].splitlines():
-        if line.startswith((name + " ", name + "{")) and all(f'{key}="{value}"' in line for key, value in labels.items()):
-            total += float(line.rsplit(" ", 1)[1])
-    return total
 
 
 def health(gateway):

@@ -11,6 +11,7 @@ import threading
 import time
 import uuid
 
+from black_hole_test import metric
 from deployment import BINARY, WORKER, Process, eventually, gateway_config, get_json, request, run
 from engine_like_vllm import EngineLikeVllm
 from nats_server import NatsServer
@@ -84,14 +85,6 @@ def blocks_of(gateway):
 
 def parts_of(gateway):
     return get_json(gateway.admin + "/admin/peers")["models"][0]["index_parts"]
-
-
-def metric(gateway, name, **labels):
-    total = 0.0
-    for line in request(gateway.admin + "/metrics")[2].splitlines():
-        if line.startswith((name + " ", name + "{")) and all(f'{key}="{value}"' in line for key, value in labels.items()):
-            total += float(line.rsplit(" ", 1)[1])
-    return total
 
 
 def serves_adapter(gateway):

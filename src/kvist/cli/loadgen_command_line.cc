@@ -40,7 +40,7 @@ void LoadgenCommandLine::add_to(CLI::App& app, Action& action) {
   command->add_option("--slo", arguments_.dashboard.slo, "lines of limits on the dashboard, such as ttft_p95=600ms");
   add_listen_options(*command, arguments_.dashboard.listen);
   command->add_flag("--no-dashboard", arguments_.dashboard.off, "metrics and control API alone");
-  add_agents(*command);
+  add_agents_options(*command, arguments_.agents, arguments_.agents_key_file, arguments_.agents_ca);
   command->add_option("--calibration", arguments_.calibration,
                       "file of kvist loadgen calibrate that the load is held against; none");
   command->add_flag("--within-calibration", arguments_.within_calibration, "refuse a load that is beyond it");
@@ -93,16 +93,6 @@ void LoadgenCommandLine::add_agent(CLI::App& command, Action& action) {
   command.add_option("--source-addresses", a.source_addresses,
                      "addresses to connect from, in turn: 127.0.0.2-127.0.0.9, 10.0.0.8/29");
   command.callback([this, &action] { action = [this] { return serve_agent(agent_); }; });
-}
-
-void LoadgenCommandLine::add_agents(CLI::App& command) {
-  command.add_option(
-      "--agents", arguments_.agents,
-      "agents (kvist loadgen agent) that drive the load, each a part: host:port, https://host:port, with "
-      "commas between");
-  command.add_option("--agents-key-file", arguments_.agents_key_file,
-                     "file whose first line is the key for the agents");
-  command.add_option("--agents-ca", arguments_.agents_ca, "PEM file of the authorities of the agents' certificates");
 }
 
 void LoadgenCommandLine::add_load(CLI::App& command) {
@@ -163,6 +153,15 @@ void LoadgenCommandLine::add_workload(CLI::App& command) {
   command.add_option("--characters-per-token", a.characters_per_token,
                      "of the target's tokenizer (about 4.5 for English), for lengths in its tokens");
   command.add_option("--speed", a.speed, "of a trace: 2 sends it twice as fast");
+}
+
+void add_agents_options(CLI::App& command, std::string& agents, std::string& key_file, std::string& ca) {
+  CLI::Option* const given = command.add_option(
+      "--agents", agents,
+      "agents (kvist loadgen agent) that drive the load, each a part: host:port, https://host:port, with "
+      "commas between");
+  command.add_option("--agents-key-file", key_file, "file whose first line is the key for the agents")->needs(given);
+  command.add_option("--agents-ca", ca, "PEM file of the authorities of the agents' certificates")->needs(given);
 }
 
 }  // namespace kvist::cli

@@ -30,8 +30,6 @@ class LoadgenCommandLine {
   void add_calibrate(CLI::App& command, Action& action);
   void add_reference(CLI::App& command, Action& action);
   void add_agent(CLI::App& command, Action& action);
-  /// Machines that drive the load.
-  void add_agents(CLI::App& command);
   /// When requests are sent, and how many.
   void add_load(CLI::App& command);
   /// What requests say.
@@ -42,5 +40,8 @@ class LoadgenCommandLine {
   ReferenceArguments reference_;
   AgentArguments agent_;
 };
+
+/// Adds --agents, --agents-key-file and --agents-ca: machines that drive the load.
+void add_agents_options(CLI::App& command, std::string& agents, std::string& key_file, std::string& ca);
 
 }  // namespace kvist::cli

@@ -214,13 +214,7 @@ class CommandLine {
     const CLI::Option* resume = add_resume(*command, sweep_.resume, *file, {output});
     command->add_flag("--dry-run", sweep_.dry_run, "print the manifests that would be applied, and do nothing")
         ->excludes("--resume");
-    CLI::Option* agents = command->add_option(
-        "--agents", sweep_.agents,
-        "agents (kvist loadgen agent) that drive the load, with commas between; instead of the file's");
-    command->add_option("--agents-key-file", sweep_.agents_key_file, "file whose first line is the key for the agents")
-        ->needs(agents);
-    command->add_option("--agents-ca", sweep_.agents_ca, "PEM file of the authorities of the agents' certificates")
-        ->needs(agents);
+    add_agents_options(*command, sweep_.agents, sweep_.agents_key_file, sweep_.agents_ca);
     command->add_option("--host", sweep_.host, "address of the dashboard");
     command->add_option("--port", sweep_.port, "port of the dashboard; 0: any");
     add_dashboard_options(command, sweep_.dashboard);
