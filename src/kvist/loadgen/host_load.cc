@@ -37,8 +37,8 @@ std::optional<Duration> parse_run_queue_time(std::string_view schedstat) {
   // Nanoseconds on a processor, nanoseconds of waiting for one, time slices.
   if (!take_number(schedstat)) return std::nullopt;
   const std::optional<std::uint64_t> waited = take_number(schedstat);
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
-  if (!waited || *waited > kMost || !take_number(schedstat)) return std::nullopt;
+  constexpr std::uint64_t kLongestNs = std::uint64_t{1} << 62;
+  if (!waited || *waited > kLongestNs || !take_number(schedstat)) return std::nullopt;
   return std::chrono::nanoseconds(static_cast<std::int64_t>(*waited));
 }
 

@@ -161,7 +161,7 @@ class ThreadedLoadImpl final : public ThreadedLoad {
 
   void stop(bool drain, std::function<void()> stopped) override {
     const auto left = std::make_shared<std::size_t>(parts_.size());
-    const auto one = [this, left, stopped = std::move(stopped)] {
+    const auto one = [left, stopped = std::move(stopped)] {
       if (--*left == 0 && stopped) stopped();
     };
     for (const auto& part : parts_) {
