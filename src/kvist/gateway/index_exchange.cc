@@ -94,11 +94,12 @@ void IndexExchange::obey(const peering::PartTaker::Actions& actions) {
 void IndexExchange::on_imported(const peering::PartHead& head, const std::string& problem) {
   if (const auto current = taker_.current()) {
     const std::string& worker = parts_->fleet.worker(current->worker).name;
-    telemetry::log_info("peers", problem.empty()
-                                     ? fmt::format("{}: {} blocks of its cache are known from {}, as of event {}",
-                                                   worker, head.blocks, current->gateway, head.position.next - 1)
-                                     : fmt::format("{}: what {} knows of its cache cannot be used: {}", worker,
-                                                   current->gateway, problem));
+    telemetry::log_info(
+        "peers",
+        problem.empty()
+            ? fmt::format("{}: {} blocks of its cache are known from {}, without events from {} on", worker,
+                          head.blocks, current->gateway, head.position.next)
+            : fmt::format("{}: what {} knows of its cache cannot be used: {}", worker, current->gateway, problem));
   }
   obey(taker_.on_imported(problem, net::now()));
 }
