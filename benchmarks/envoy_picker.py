@@ -101,7 +101,7 @@ def rows():
                         found.setdefault(name, []).append(measure(folder, url, processes))
                         print(f"round {number + 1}: {name}", flush=True)
         finally:
-            server.process.stop()
+            server.stop()
     base = found["straight"]
     table = []
     for name, runs in found.items():

@@ -12,7 +12,7 @@ import threading
 from agent_process import agents, names_of
 from authority import Authority
 from deployment import BINARY, DEADLINE_S, deployment, eventually, get_json, request, run
-from paced_server import TOKENS, PacedServer
+from chat_server import TOKENS, ChatServer
 from websocket import Page
 
 
@@ -40,7 +40,7 @@ def two_agents_send_what_one_process_sends():
                 "--follow-ups", follow_ups, "--replies", "recorded", "--seed", 5)
         found = []
         for how in ((), ("--agents", names_of(two))):
-            server, output = PacedServer(), pathlib.Path(folder) / f"out-{len(found)}"
+            server, output = ChatServer(), pathlib.Path(folder) / f"out-{len(found)}"
             done = loadgen(server.url, *load, *how, "--output", output)
             summary, lines = results(output)
             assert all(line["outcome"] == "succeeded" for line in lines) and summary["requests"]["failed"] == 0
@@ -141,7 +141,7 @@ class StrangeAgent:
 
 def what_would_not_drive_the_same_load_is_refused():
     version = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
-    server = PacedServer()
+    server = ChatServer()
     with agents(()) as (agent,):
         for strange, wanted in ((StrangeAgent("0.0.1", ""), "runs kvist 0.0.1"), (StrangeAgent(version, "f" * 64), "would drive another load")):
             done = loadgen(server.url, "--concurrency", 4, "--requests", 8, "--agents", f"{agent.address},{strange.address}", ok=False)
@@ -153,7 +153,7 @@ def what_would_not_drive_the_same_load_is_refused():
 
 
 def an_agent_drives_one_load_at_a_time_and_that_is_changed_and_stopped():
-    server = PacedServer()
+    server = ChatServer()
     with agents((), ()) as two, tempfile.TemporaryDirectory() as folder:
         load = subprocess.Popen(command(server.url, "--rate", 10, "--input-tokens", 20, "--output-tokens", TOKENS, "--port", 0, "--agents", names_of(two),
                                         "--output", folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -217,7 +217,7 @@ def the_dashboard_shows_the_load_of_all_and_changes_it_exactly():
 
 
 def keys_certificates_and_targets():
-    server = PacedServer()
+    server = ChatServer()
     refused = subprocess.run([BINARY, "loadgen", "agent", "--host", "0.0.0.0"], capture_output=True, text=True, timeout=DEADLINE_S)
     assert refused.returncode == 1 and "--listen-key-file" in refused.stderr, refused
     with tempfile.TemporaryDirectory() as folder:

@@ -8,7 +8,7 @@ import tempfile
 import urllib.request
 
 from deployment import BINARY, DEADLINE_S, deployment, eventually, run
-from paced_server import GAP_S, TOKENS, PacedServer
+from chat_server import GAP_S, TOKENS, ChatServer
 
 def loadgen(url, *options, ok=True):
     done = subprocess.run([BINARY, "loadgen", "--target", url, *([] if "--model" in options else ["--model", "m"]), *map(str, options)], capture_output=True, text=True, timeout=DEADLINE_S)
@@ -17,7 +17,7 @@ def loadgen(url, *options, ok=True):
 
 
 def an_open_loop_sends_its_requests_and_says_what_it_measured():
-    server = PacedServer()
+    server = ChatServer()
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "out"
         done = loadgen(server.url, "--rate", 40, "--requests", 60, "--input-tokens", "30-50", "--output-tokens", TOKENS, "--ignore-eos", "--seed", 5,
@@ -71,7 +71,7 @@ def check_exports(out, summary):
 def the_same_seed_is_the_same_schedule_and_the_same_texts():
     sent = []
     for _ in range(2):
-        server = PacedServer()
+        server = ChatServer()
         with tempfile.TemporaryDirectory() as folder:
             loadgen(server.url, "--rate", 50, "--arrivals", "gamma", "--variation", 3, "--requests", 30, "--input-tokens", 20, "--output-tokens", 4,
                     "--seed", 9, "--output", folder)
@@ -83,7 +83,7 @@ def the_same_seed_is_the_same_schedule_and_the_same_texts():
 
 def rates_count_what_falls_into_the_window():
     """20 streams of 6 tokens in 30 ms at most: what is counted can exceed neither that nor what the server saw."""
-    server = PacedServer()
+    server = ChatServer()
     with tempfile.TemporaryDirectory() as folder:
         loadgen(server.url, "--concurrency", 4, "--duration", "1s", "--warmup", "200ms", "--input-tokens", 20, "--output-tokens", TOKENS, "--output", folder)
         summary = json.loads((pathlib.Path(folder) / "summary.json").read_text())
@@ -97,7 +97,7 @@ def rates_count_what_falls_into_the_window():
 
 def the_drain_of_a_load_that_ends_itself_is_not_in_its_window():
     """100 requests within half a second, whose answers take 0.3 s each: the window ends with the last request."""
-    server = PacedServer(gap_s=0.05)
+    server = ChatServer(gap_s=0.05)
     with tempfile.TemporaryDirectory() as folder:
         for options in (("--rate", 200, "--requests", 100), ("--rate", 200, "--rate-profile", "0s:1,300ms:1,300ms:0"), ("--concurrency", 4, "--requests", 4)):
             done = loadgen(server.url, *options, "--input-tokens", 20, "--output-tokens", TOKENS, "--output", folder)
@@ -110,7 +110,7 @@ def the_drain_of_a_load_that_ends_itself_is_not_in_its_window():
 
 def arrivals_that_are_held_back_are_not_as_ordered():
     """One place, and answers that take ten times as long as the gaps between arrivals."""
-    server = PacedServer(gap_s=0.01)
+    server = ChatServer(gap_s=0.01)
     with tempfile.TemporaryDirectory() as folder:
         done = loadgen(server.url, "--rate", 200, "--max-in-flight", 1, "--duration", "1s", "--input-tokens", 20, "--output-tokens", TOKENS, "--output", folder)
         assert re.search(r"\d+ held back for lack of a place, \d+ of them never sent: NOT as ordered", done.stdout), done.stdout
@@ -119,7 +119,7 @@ def arrivals_that_are_held_back_are_not_as_ordered():
 
 
 def without_usage_answers_count_by_chunks():
-    server = PacedServer(usage=False)
+    server = ChatServer(usage=False)
     done = loadgen(server.url, "--concurrency", 2, "--requests", 12, "--input-tokens", 20, "--output-tokens", TOKENS)
     assert "cache    -:" in done.stdout and "one token per chunk" in done.stdout, done.stdout
     rate = float(re.search(r"([\d.,]+) output tokens/s", done.stdout).group(1).replace(",", ""))
@@ -128,7 +128,7 @@ def without_usage_answers_count_by_chunks():
 
 
 def prompts_of_token_ids_have_exact_lengths_and_common_prefixes():
-    server = PacedServer()
+    server = ChatServer()
     with tempfile.TemporaryDirectory() as folder:
         loadgen(server.url, "--concurrency", 2, "--requests", 40, "--input-tokens", "20-60", "--output-tokens", TOKENS, "--turns", 2, "--follow-up-tokens", 7,
                 "--prefix-groups", 3, "--prefix-tokens", 100, "--prompt-ids", "1000-30000", "--output", folder, "--export", "all")
@@ -153,7 +153,7 @@ def prompts_of_token_ids_have_exact_lengths_and_common_prefixes():
 
 
 def workloads_are_mixed_by_weight():
-    server = PacedServer()
+    server = ChatServer()
     with tempfile.TemporaryDirectory() as folder:
         files = {"chat": "workload: {starters: 0, starter_tokens_min: 20, starter_tokens_max: 30, turns_min: 3, turns_max: 3, max_tokens: 11}\n",
                  "summary": "workload: {starters: 0, starter_tokens_min: 900, starter_tokens_max: 1000, turns_min: 1, turns_max: 1, max_tokens: 22}\n",
@@ -173,7 +173,7 @@ def workloads_are_mixed_by_weight():
 
 
 def users_think_before_they_go_on():
-    server = PacedServer()
+    server = ChatServer()
     with tempfile.TemporaryDirectory() as folder:
         loadgen(server.url, "--concurrency", 4, "--requests", 24, "--input-tokens", 20, "--output-tokens", TOKENS, "--turns", 3, "--think-time", "100ms-200ms", "--output", folder)
         lines = {(line["conversation"], line["turn"]): line for line in map(json.loads, (pathlib.Path(folder) / "requests.jsonl").read_text().splitlines())}
@@ -201,7 +201,7 @@ def token_ids_reach_the_workers_of_a_deployment():
 
 
 def data_sets_are_sent_with_live_replies():
-    server = PacedServer()
+    server = ChatServer()
     with tempfile.TemporaryDirectory() as folder:
         share = pathlib.Path(folder) / "share.json"
         share.write_text(json.dumps([{"conversations": [{"from": "human", "value": "first"}, {"from": "gpt", "value": "never sent"},
@@ -225,7 +225,7 @@ def data_sets_are_sent_with_live_replies():
 
 
 def a_load_of_the_control_api_that_runs_out_leaves_it_idle():
-    server = PacedServer()
+    server = ChatServer()
     with tempfile.TemporaryDirectory() as folder:
         (pathlib.Path(folder) / "trace.jsonl").write_text("".join(json.dumps({"timestamp": i, "input_length": 40, "output_length": 4, "hash_ids": [i]}) + "\n" for i in range(5)))
         workload = pathlib.Path(folder) / "workload.yaml"
@@ -253,7 +253,7 @@ def a_load_of_the_control_api_that_runs_out_leaves_it_idle():
 
 
 def the_progress_line_leaves_the_window_of_the_metrics_as_it_is():
-    server = PacedServer()
+    server = ChatServer()
     process = subprocess.Popen([BINARY, "loadgen", "--target", server.url, "--model", "m", "--concurrency", "2", "--input-tokens", "20", "--progress", "100ms"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -272,7 +272,7 @@ def the_progress_line_leaves_the_window_of_the_metrics_as_it_is():
 
 def secrets_are_in_no_file():
     """Neither those of the command line nor those that a server quotes in its refusal."""
-    server = PacedServer(refuse_quoting="Authorization")
+    server = ChatServer(refuse_quoting="Authorization")
     with tempfile.TemporaryDirectory() as folder:
         key = pathlib.Path(folder) / "key"
         key.write_text("sk-first-secret\n")
@@ -296,7 +296,7 @@ def patch(url, body):
 
 
 def a_load_is_changed_while_it_runs():
-    server = PacedServer()
+    server = ChatServer()
     with tempfile.TemporaryDirectory() as folder:
         load = subprocess.Popen([BINARY, "loadgen", "--target", server.url, "--model", "m", "--rate", "0.01", "--arrivals", "constant", "--input-tokens", "20",
                                  "--port", "0", "--output", folder, "--progress", "0s", "--calibration", "none"], stdout=subprocess.PIPE, text=True)
@@ -320,7 +320,7 @@ def a_load_is_changed_while_it_runs():
 
 
 def connections_come_from_the_addresses_that_were_given():
-    server = PacedServer()
+    server = ChatServer()
     peers = set()
     process = server.server.process_request
     server.server.process_request = lambda request, address: (peers.add(address[0]), process(request, address))
@@ -332,7 +332,7 @@ def connections_come_from_the_addresses_that_were_given():
 
 
 def lengths_are_in_the_tokens_of_a_tokenizer():
-    server = PacedServer(usage=False)
+    server = ChatServer(usage=False)
     folder = pathlib.Path(__file__).parents[1] / "golden" / "vllm" / "llama3"
     with tempfile.TemporaryDirectory() as out:
         done = loadgen(server.url, "--concurrency", 1, "--requests", 3, "--input-tokens", 33, "--tokenizer", folder, "--prompt-ids", "encoded", "--output", out)
@@ -344,7 +344,7 @@ def lengths_are_in_the_tokens_of_a_tokenizer():
 
 
 def follow_ups_and_recorded_replies_are_what_is_said():
-    server = PacedServer()
+    server = ChatServer()
     with tempfile.TemporaryDirectory() as folder:
         chats = pathlib.Path(folder) / "chats.jsonl"
         chats.write_text(json.dumps({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "recorded"}, {"role": "user", "content": "b"}]}))
@@ -360,7 +360,7 @@ def follow_ups_and_recorded_replies_are_what_is_said():
 def threads_send_what_one_thread_sends():
     asked, due = [], []
     for threads in (1, 3):
-        server = PacedServer()
+        server = ChatServer()
         with tempfile.TemporaryDirectory() as folder:
             done = loadgen(server.url, "--rate", 100, "--requests", 60, "--input-tokens", 40, "--seed", 4, "--threads", threads, "--output", folder)
             summary = json.loads((pathlib.Path(folder) / "summary.json").read_text())
@@ -377,7 +377,7 @@ def threads_send_what_one_thread_sends():
         trace.write_text("".join(json.dumps({"timestamp": 10 * i, "input_length": 600, "output_length": 5, "hash_ids": [i, 50 + i]}) + "\n" for i in range(25)))
         sent = []
         for threads in (1, 3):
-            server = PacedServer()
+            server = ChatServer()
             loadgen(server.url, "--dataset", trace, "--threads", threads)
             sent.append(sorted((headers["X-Request-Id"], json.dumps(body)) for _, headers, body in server.requests))
         assert len(sent[0]) == 25 and sent[0] == sent[1]
@@ -387,7 +387,7 @@ def threads_send_what_one_thread_sends():
 
 def several_threads_are_controlled_and_shown_as_one():
     """The control API, and the dashboard's page, at the port of a load on two threads."""
-    server = PacedServer()
+    server = ChatServer()
     for options, path in ((("--no-dashboard",), "/status"), ((), "/dashboard/")):
         load = subprocess.Popen([BINARY, "loadgen", "--target", server.url, "--model", "m", "--concurrency", "4", "--threads", "2", "--port", "0",
                                  "--input-tokens", "20", *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)

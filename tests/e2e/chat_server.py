@@ -8,7 +8,7 @@ GAP_S = 0.005
 TOKENS = 6
 
 
-class PacedServer:
+class ChatServer:
     """Answers each chat with TOKENS chunks, gap_s apart; without usage if it is told so. Keeps what it was asked."""
 
     def __init__(self, usage=True, refuse_quoting=None, gap_s=GAP_S):
