@@ -22,13 +22,16 @@ constexpr std::uint32_t kPrompts = 64;            // distinct prompts
 constexpr std::uint32_t kRequestsPerWorker = 16;  // in flight, on average
 
 constexpr std::uint32_t kStepsPerDecision = 32;  // a worker takes that many in a second
+constexpr std::uint32_t kWorkersPerPrompt = 8;   // so many workers for one prompt that is not computed yet
 
 /// A router under load: every worker has requests in flight, 8 to 24 at first, and half of each prompt is cached on
 /// some workers, a quarter on others. No two workers are alike, as in a fleet that serves.
 class BusyRouter {
  public:
   BusyRouter(spec::RoutingMode mode, std::uint32_t workers, std::uint32_t blocks)
-      : router_({.model = "m", .block_size = kBlockSize, .workers = workers, .mode = mode}), fleet_(workers) {
+      : router_({.model = "m", .block_size = kBlockSize, .workers = workers, .mode = mode}),
+        fleet_(workers),
+        by_worker_(workers) {
     RandomStream random(mix_seed({workers, blocks}));
     for (WorkerView& worker : fleet_) {
       worker = {
@@ -64,7 +67,7 @@ class BusyRouter {
     auto decision = router_.route(query, fleet_, now_);
     benchmark::DoNotOptimize(decision);
     const auto time = std::chrono::steady_clock::now() - start;
-    live_.push_back(decision->request);
+    add(*decision);
     end(live_.front());
     live_.pop_front();
     go_on();
@@ -90,31 +93,33 @@ class BusyRouter {
     for (std::uint32_t b = 0; b < blocks; ++b) names->emplace_back(mix_seed({1, i % kPrompts, b < 8 ? 0 : i, b}));
     for (WorkerView& other : fleet_) other.available = false;
     fleet_[worker.value()].available = true;
-    const RequestHandle request = router_
-                                      .route({.request = next(),
-                                              .prompt_tokens = blocks * kBlockSize + 5,
-                                              .blocks = std::move(names),
-                                              .excluded = {}},
-                                             fleet_, now_)
-                                      ->request;
+    const auto decision = router_.route(
+        {.request = next(), .prompt_tokens = blocks * kBlockSize + 5, .blocks = std::move(names), .excluded = {}},
+        fleet_, now_);
     for (WorkerView& other : fleet_) other.available = true;
-    live_.push_back(request);
-    if (i % 4 == 0) return;  // still prefilling
+    add(*decision);
     now_ += std::chrono::milliseconds(random.uniform_int(20, 60));
-    router_.on_first_token(request, now_);
-    router_.on_progress(request, static_cast<std::uint64_t>(random.uniform_int(1, 200)), now_);
+    router_.on_first_token(decision->request, now_);
+    router_.on_progress(decision->request, static_cast<std::uint64_t>(random.uniform_int(1, 200)), now_);
   }
-  // What reaches the router between two decisions: one prompt is computed, and some workers take a step, in which one
-  // of their requests gets its next token.
+  void add(const Decision& decision) {
+    live_.push_back(decision.request);
+    by_worker_[decision.worker.value()].push_back(decision.request);
+  }
+  // What reaches the router between two decisions: one prompt is computed, and some workers take a step, in which each
+  // of their decoding requests gets its next token.
   void go_on() {
-    const std::size_t waiting = std::max<std::size_t>(1, fleet_.size() / 2);
+    const std::size_t waiting = std::max<std::size_t>(1, fleet_.size() / kWorkersPerPrompt);
     if (live_.size() > waiting) router_.on_first_token(live_[live_.size() - 1 - waiting], now_);
     for (std::uint32_t i = 0; i < kStepsPerDecision; ++i) {
-      next_step_ = (next_step_ + 7'919) % live_.size();
-      if (router_.find(live_[next_step_])->decoding) router_.on_progress(live_[next_step_], 1, now_);
+      for (const RequestHandle request : by_worker_[next_step_]) {
+        if (router_.find(request)->decoding) router_.on_progress(request, 1, now_);
+      }
+      next_step_ = (next_step_ + 1) % by_worker_.size();
     }
   }
   void end(RequestHandle request) {
+    std::erase(by_worker_[router_.find(request)->worker.value()], request);
     router_.on_first_token(request, now_);
     router_.on_progress(request, 100, now_);
     router_.on_usage(request, 100, 32);
@@ -124,9 +129,10 @@ class BusyRouter {
   Router router_;
   std::vector<WorkerView> fleet_;
   std::vector<std::vector<TokenId>> prompts_;
-  std::deque<RequestHandle> live_;
+  std::deque<RequestHandle> live_;                    // oldest first
+  std::vector<std::vector<RequestHandle>> by_worker_;  // the same
   std::uint64_t requests_ = 0;
-  std::size_t next_step_ = 0;
+  std::size_t next_step_ = 0;  // the worker that takes the next step
   TimePoint now_;
 };
 

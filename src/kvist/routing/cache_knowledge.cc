@@ -48,6 +48,7 @@ CacheKnowledge::CacheKnowledge(Options options, RoutedRequests& requests)
       routed_({.ttl = kPredictedTtl}, options.workers),
       recently_ended_({.ttl = kRecentlyEndedTime, .max_bytes = kRecentlyEndedBytes}, options.workers),
       workers_(options.workers),
+      weights_(options.workers),
       requests_(&requests),
       by_events_(options.workers),
       by_prediction_(options.workers),
@@ -55,9 +56,13 @@ CacheKnowledge::CacheKnowledge(Options options, RoutedRequests& requests)
   if (options.make_gate) reader_.emplace(events_.make_reader());
 }
 
-CacheTrust CacheKnowledge::trust(const Worker& worker, bool events_exact) const {
-  if (events_exact && !worker.contradicted && !worker.silent) return CacheTrust::kExact;
-  return worker.predicted.weight() > 0 || worker.events.weight() > 0 ? CacheTrust::kPredicted : CacheTrust::kNone;
+void CacheKnowledge::weigh(WorkerId id) {
+  const Worker& worker = workers_[id.value()];
+  Weights& weights = weights_[id.value()];
+  weights.events = worker.events.weight();
+  weights.predicted = worker.predicted.weight();
+  weights.without = weights.predicted > 0 || weights.events > 0 ? CacheTrust::kPredicted : CacheTrust::kNone;
+  weights.with_events = worker.contradicted || worker.silent ? weights.without : CacheTrust::kExact;
 }
 
 void CacheKnowledge::match(std::span<const kv::BlockHash> prompt, std::span<const WorkerView> fleet,
@@ -71,19 +76,24 @@ void CacheKnowledge::match(std::span<const kv::BlockHash> prompt, std::span<cons
   recently_ended_.match(prompt, recently_ended_depths_);
   auto lower = lower_tiers_.begin();
   for (std::size_t i = 0; i < depths.size(); ++i) {
-    const Worker& worker = workers_[i];
+    const Weights& weights = weights_[i];
+    const CacheTrust trust = weights.trust(fleet[i].events_exact);
+    // Most workers of a large fleet know nothing of a prompt.
+    if ((by_events_[i] | by_prediction_[i] | in_flight[i] | recently_ended_depths_[i]) == 0) {
+      depths[i] = {.trust = trust};
+      continue;
+    }
     const bool has_lower = lower != lower_tiers_.end() && lower->worker.value() == i;
     const LowerTiers below = has_lower ? *lower++ : LowerTiers();
-    depths[i].trust = trust(worker, fleet[i].events_exact);
+    depths[i].trust = trust;
     depths[i].lower_tiers = below.blocks;
-    // Most workers of a large fleet know nothing of a prompt.
-    depths[i].held = by_events_[i] == 0 ? 0 : scaled(by_events_[i], worker.events.weight());
+    depths[i].held = scaled(by_events_[i], weights.events);
     std::uint32_t& blocks = depths[i].blocks =
-        below.discount == 0 ? depths[i].held : scaled(by_events_[i] - below.discount, worker.events.weight());
+        below.discount == 0 ? depths[i].held : scaled(by_events_[i] - below.discount, weights.events);
     if (depths[i].trust == CacheTrust::kExact) {
       if (with_in_flight) blocks = std::max({blocks, in_flight[i], recently_ended_depths_[i]});
     } else if (by_prediction_[i] > 0) {
-      blocks = std::max(blocks, scaled(by_prediction_[i], worker.predicted.weight()));
+      blocks = std::max(blocks, scaled(by_prediction_[i], weights.predicted));
     }
     depths[i].held = std::max(depths[i].held, blocks);
   }
@@ -137,7 +147,9 @@ void CacheKnowledge::on_peer_finished(const RoutedRequest& request, bool compute
 
 void CacheKnowledge::on_progress(WorkerId id, TimePoint now) {
   Worker& worker = workers_[id.value()];
-  if (worker.due_since && now - *worker.due_since > kSilence) worker.silent = true;
+  if (worker.silent || !worker.due_since || now - *worker.due_since <= kSilence) return;
+  worker.silent = true;
+  weigh(id);
 }
 
 void CacheKnowledge::on_usage(RoutedRequest& request, std::uint64_t cached_tokens) {
@@ -164,6 +176,7 @@ void CacheKnowledge::on_usage(RoutedRequest& request, std::uint64_t cached_token
   } else if (worker.contradicted && share > kAgreedAgain) {
     worker.contradicted = false;
   }
+  weigh(request.worker);
 }
 
 // Looks for a cache that was cleared without an event: then every answer reports less than predicted, whatever its
@@ -223,6 +236,7 @@ void CacheKnowledge::on_event_news(WorkerId id, const EventNews& news) {
   if (news.begun_anew) begin_events_anew(id);
   if (news.cache_emptied) forget_routed(id);
   if (news.cache_emptied && news.keeps_uncomputed) keep_uncomputed(id);
+  weigh(id);
 }
 
 // What was routed is gone, except for prompts that are still to be computed.
@@ -256,16 +270,18 @@ void CacheKnowledge::forget_routed(WorkerId id) {
 
 void CacheKnowledge::on_restarted(WorkerId id) {
   forget_routed(id);
+  weigh(id);
 }
 
 void CacheKnowledge::forget(WorkerId id) {
   forget_routed(id);
   workers_.at(id.value()) = {};
+  weigh(id);
 }
 
 CacheTrustReport CacheKnowledge::report(WorkerId id, bool events_exact) const {
   const Worker& worker = workers_.at(id.value());
-  return {.trust = trust(worker, events_exact),
+  return {.trust = weights_.at(id.value()).trust(events_exact),
           .events_share = worker.events.share(),
           .predicted_share = worker.predicted.share(),
           .predicted_blocks = routed_.blocks(id),

@@ -146,7 +146,16 @@ class CacheKnowledge {
     std::uint32_t events_run = 0;
     std::uint32_t predicted_run = 0;
   };
-  [[nodiscard]] CacheTrust trust(const Worker& worker, bool events_exact) const;
+  // What match() needs of a worker. It is kept apart, so that a look-up in a large fleet reads little memory.
+  struct Weights {
+    double events = 1;  // CacheAgreement::weight() of both sources
+    double predicted = 1;
+    CacheTrust with_events = CacheTrust::kExact;  // while its event stream is exact
+    CacheTrust without = CacheTrust::kPredicted;
+    [[nodiscard]] CacheTrust trust(bool events_exact) const { return events_exact ? with_events : without; }
+  };
+  // Requires: called after each change of what the weights follow from.
+  void weigh(WorkerId id);
   void weigh_prediction(const RoutedRequest& request, std::uint64_t by_prediction, std::uint64_t cached_tokens);
   [[nodiscard]] bool blocks_were_due(const RoutedRequest& request, std::uint64_t output_tokens) const;
   void look_up(std::span<const kv::BlockHash> prompt);
@@ -163,7 +172,8 @@ class CacheKnowledge {
   std::function<void(WorkerId, kv::ExternalHash)> revoke_;
   PredictedIndex routed_;
   PredictedIndex recently_ended_;  // requests that ended a moment ago, whose last events may be under way
-  std::vector<Worker> workers_;    // by WorkerId
+  std::vector<Worker> workers_;    // by WorkerId, as are the next
+  std::vector<Weights> weights_;
   RoutedRequests* requests_;
   // Results of the last match(), by WorkerId.
   std::vector<std::uint32_t> by_events_;

@@ -29,6 +29,9 @@ CostFloor::CostFloor(const Forecaster& forecaster, const LoadTracker& loads, std
       per_sequence_ms_(to_milliseconds(prior.per_sequence)),
       per_kv_token_ms_(prior.per_kv_token_ns * 1e-6),
       workers_(workers),
+      summaries_(workers),
+      computed_at_(workers),
+      marked_(workers),
       slots_(workers) {
   for (std::uint32_t i = 0; i < workers; ++i) mark(WorkerId(i));
 }
@@ -37,18 +40,16 @@ void CostFloor::refresh(TimePoint now) {
   for (const WorkerId id : due_) refresh(workers_[id.value()], id, now);
   due_.clear();
   const double oldest = since_epoch_ms(now) - to_milliseconds(kLasts);
-  for (std::uint32_t i = 0; i < workers_.size(); ++i)
-    if (workers_[i].computed_at < oldest) refresh(workers_[i], WorkerId(i), now);
+  for (std::uint32_t i = 0; i < computed_at_.size(); ++i)
+    if (computed_at_[i] < oldest) refresh(workers_[i], WorkerId(i), now);
 }
 
 void CostFloor::refresh(Worker& w, WorkerId id, TimePoint now) {
-  w.marked = false;
-  w.computed_at = since_epoch_ms(now);
+  marked_[id.value()] = 0;
+  w.computed_at = computed_at_[id.value()] = since_epoch_ms(now);
   const WorkerLoad& load = loads_->load(id);
   const std::uint32_t slots = slots_[id.value()] == 0 ? ~0U : slots_[id.value()];
-  w.requests = load.requests;
   w.decoding = load.decoding;
-  w.waiting = KvPolicy::waiting(load, slots_[id.value()]);
   w.batch = std::min(load.requests, slots);
   w.batch_with = std::min(load.requests + 1, slots);
   const bool decodes = load.decoding > 0;
@@ -64,7 +65,10 @@ void CostFloor::refresh(Worker& w, WorkerId id, TimePoint now) {
   w.ratio_with = model.ratio(w.batch_with);
   const FleetLatency::Expectation expected = forecaster_->latency().expect(id, now);
   w.share = expected.own_share();
-  w.error = forecaster_->error(id);
+  summaries_[id.value()] = {.waiting = KvPolicy::waiting(load, slots_[id.value()]),
+                            .requests = load.requests,
+                            .known = least_share(w, w.computed_at + to_milliseconds(kLasts)),
+                            .error = forecaster_->error(id)};
   w.returning = forecaster_->returning(id).rate(now);
   w.returning.per_ms *= 1 - to_seconds(kLasts) / to_seconds(ReturningRequests::kMemory);
 

@@ -40,7 +40,7 @@ class CostFloor {
 
   /// The worker's load, queue or latency model changed.
   void mark(WorkerId worker) {
-    if (!std::exchange(workers_[worker.value()].marked, true)) due_.push_back(worker);
+    if (!std::exchange(marked_[worker.value()], std::uint8_t{1})) due_.push_back(worker);
   }
   void set_slots(WorkerId worker, std::uint32_t slots) {
     if (std::exchange(slots_[worker.value()], slots) != slots) mark(worker);
@@ -50,14 +50,12 @@ class CostFloor {
 
   // Of the last refresh().
   /// What KvPolicy::fleet_of() asks.
-  [[nodiscard]] std::uint32_t waiting(WorkerId worker) const { return workers_[worker.value()].waiting; }
-  [[nodiscard]] double error(WorkerId worker) const { return workers_[worker.value()].error; }
+  [[nodiscard]] std::uint32_t waiting(WorkerId worker) const { return summaries_[worker.value()].waiting; }
+  [[nodiscard]] double error(WorkerId worker) const { return summaries_[worker.value()].error; }
   /// The worker's requests in flight.
-  [[nodiscard]] std::uint32_t requests(WorkerId worker) const { return workers_[worker.value()].requests; }
+  [[nodiscard]] std::uint32_t requests(WorkerId worker) const { return summaries_[worker.value()].requests; }
   /// At most Forecast::known.
-  [[nodiscard]] double known(WorkerId worker, TimePoint now) const {
-    return least_share(workers_[worker.value()], to_milliseconds(now.time_since_epoch()));
-  }
+  [[nodiscard]] double known(WorkerId worker) const { return summaries_[worker.value()].known; }
   /// Sets costs[i] to a lower bound of KvPolicy::cost() with the forecast of usable[i]. It leaves out a worker's room
   /// and the wait for it, and the part of the credit for cached tokens that an exact cost withholds.
   /// `prompt_tokens`: PolicyQuery::prompt_tokens. Requires: `costs` is as long as `usable`.
@@ -72,14 +70,18 @@ class CostFloor {
     std::array<double, 4> weights = {};      // of the worker's own model, as are the next
     double ratio = 1, ratio_with = 1;
     double share = 0;        // how much it counts, at the time of the next
-    double computed_at = 0;  // these values
+    double computed_at = 0;  // these values, as in computed_at_
     std::uint32_t batch = 0, batch_with = 0;
-    std::uint32_t decoding = 0, waiting = 0, requests = 0;
-    bool marked = false;
+    std::uint32_t decoding = 0;
     bool has_prompts = false;  // the next six are of its PrefillQueue, in which there are some
     double ready = 0, last_first_token = 0;
     PrefillQueue::Sum overdue, queued;
     ReturningRequests::Rate returning;
+  };
+  // What a decision asks of every worker, beside the others' so that it reads little memory.
+  struct Summary {
+    std::uint32_t waiting = 0, requests = 0;
+    double known = 0;  // the least share until the next refresh
     double error = 0;
   };
   // What is the same for all workers of a decision.
@@ -105,7 +107,10 @@ class CostFloor {
   double fixed_ms_;
   double per_sequence_ms_;
   double per_kv_token_ms_;
-  std::vector<Worker> workers_;       // by WorkerId, as is the next
+  std::vector<Worker> workers_;  // by WorkerId, as are the next
+  std::vector<Summary> summaries_;
+  std::vector<double> computed_at_;
+  std::vector<std::uint8_t> marked_;  // 1: in due_
   std::vector<std::uint32_t> slots_;  // 0: unknown
   std::vector<WorkerId> due_;         // the marked ones
 };

@@ -109,7 +109,7 @@ bool KvShortlist::Choice::may_tie(std::uint32_t i, const Candidate& least, doubl
   if (KvPolicy::possible_cost(cost, true, 0) > most) return false;
   const WorkerId worker = usable[i].worker;
   return KvPolicy::possible_cost(cost, list.floor_.requests(worker) < least.load.requests,
-                                 list.floor_.known(worker, now)) <= most;
+                                 list.floor_.known(worker)) <= most;
 }
 
 // A worker without an exact forecast counts as not scarce, which can only make it win more often.

@@ -1,5 +1,6 @@
 #include "kvist/routing/output_lengths.h"
 
+#include <array>
 #include <cmath>
 
 namespace kvist::routing {
@@ -13,17 +14,29 @@ constexpr double kNearlyAll = 0.95;
 constexpr double kPrecision = 0.01;
 constexpr int kHalvings = 24;
 
-double begin_of(std::size_t bin) {
-  return static_cast<double>(bin_begin(bin));
-}
+struct Bin {
+  double begin = 0;
+  double width = 0;
+  double per_token = 0;  ///< 1 / width, which is exact, because widths are powers of two
+};
+constexpr std::array<Bin, kBins> kAllBins = [] {
+  std::array<Bin, kBins> bins;
+  for (std::size_t i = 0; i < kBins; ++i) {
+    const auto begin = static_cast<double>(bin_begin(i));
+    const double width = static_cast<double>(bin_begin(i + 1)) - begin;
+    bins[i] = {.begin = begin, .width = width, .per_token = 1 / width};
+  }
+  return bins;
+}();
+constexpr auto kEndOfBins = static_cast<double>(bin_begin(kBins));
 
 double width_of(std::size_t bin) {
-  return begin_of(bin + 1) - begin_of(bin);
+  return kAllBins[bin].width;
 }
 
 /// On average a request is in the middle of its bin.
 double middle_of(std::size_t bin) {
-  return begin_of(bin) + width_of(bin) / 2;
+  return kAllBins[bin].begin + kAllBins[bin].width / 2;
 }
 
 }  // namespace
@@ -77,7 +90,7 @@ double OutputLengths::total_tokens(const OutputProgress& progress) const {
 
 double OutputLengths::survival(double tokens) const {
   const std::size_t bin = bin_of(static_cast<std::uint64_t>(tokens));
-  const double part = std::min(1.0, (tokens - begin_of(bin)) / width_of(bin));
+  const double part = std::min(1.0, (tokens - kAllBins[bin].begin) * kAllBins[bin].per_token);
   return survival_[bin] + part * (survival_[bin + 1] - survival_[bin]);
 }
 
@@ -100,7 +113,7 @@ double OutputLengths::steps_until_ended(const OutputProgress& progress, double c
   const double wanted = std::min(count, nearly_all);
   double low = 0;
   double high = kLeastSteps;
-  while (high < begin_of(kBins) && ended(progress, high) < wanted) {
+  while (high < kEndOfBins && ended(progress, high) < wanted) {
     low = high;
     high *= 2;
   }

@@ -45,6 +45,7 @@ struct RoutedRequest {
   RequestId id;
   WorkerId worker;
   bool decoding = false;  ///< its first token has arrived (LoadTracker)
+  bool of_peer = false;   ///< another gateway gave it to the worker: nothing is learned from its times
   std::uint32_t prompt_tokens = 0;
   std::uint32_t uncached_tokens = 0;  ///< prompt tokens that the worker has to compute
   std::uint32_t predicted_cached_tokens = 0;
@@ -58,7 +59,6 @@ struct RoutedRequest {
   std::uint64_t decision = 0;  ///< its number in the DecisionLog
   std::uint64_t reuse = 0;     ///< its number in the ReusedPrefixes; 0: none
   std::uint64_t told = 0;      ///< its number towards other gateways (LoadObserver); 0: none
-  bool of_peer = false;        ///< another gateway gave it to the worker: nothing is learned from its times
 };
 
 /// The router's table. A request is in it from route() to on_finished().

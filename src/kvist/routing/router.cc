@@ -34,10 +34,19 @@ struct PromptView {
   const BlockKeys* keys = nullptr;
 };
 
+PromptView as_sent(const RouteQuery& query) {
+  return {.tokens = query.prompt_tokens, .keys = &query.blocks};
+}
+
 PromptView as_read_by(const WorkerView& worker, const RouteQuery& query) {
   for (const PromptKeys& other : query.otherwise)
     if (other.reading == worker.reading) return {.tokens = other.prompt_tokens, .keys = &other.blocks};
-  return {.tokens = query.prompt_tokens, .keys = &query.blocks};
+  return as_sent(query);
+}
+
+// A worker needs room for one token of the answer.
+bool fits(const WorkerView& worker, std::uint32_t prompt_tokens) {
+  return worker.max_model_len == 0 || prompt_tokens < worker.max_model_len;
 }
 
 std::string none_can_take(const RouteQuery& query, std::span<const WorkerView> fleet) {
@@ -223,31 +232,41 @@ void Router::find_usable(const RouteQuery& query, std::span<const WorkerView> fl
     if (any) return view.available;
     return group != WorkerView::kOutOfUse && view.group == group && view.has_adapter(query.adapter);
   };
+  bool any_short = false;
+  bool any_new = false;
+  usable_.reserve(workers_);
+  PromptView prompt = as_sent(query);
+  std::size_t blocks = view(*prompt.keys).size();
   for (std::uint32_t i = 0; i < workers_; ++i) {
     const WorkerId worker(i);
     if (!can_take(fleet[i]) || std::ranges::find(query.excluded, worker) != query.excluded.end()) continue;
-    const PromptView prompt = as_read_by(fleet[i], query);
+    if (!query.otherwise.empty()) {
+      prompt = as_read_by(fleet[i], query);
+      blocks = view(*prompt.keys).size();
+    }
+    any_short = any_short || !fits(fleet[i], prompt.tokens);
+    any_new = any_new || fleet[i].most_waiting > 0;
+    const std::uint32_t cached = depths_[i].blocks;  // 0 at most workers of a large fleet
     usable_.push_back({.worker = worker,
                        .prompt_tokens = prompt.tokens,
-                       .cached_tokens = usable_cached_tokens(depths_[i].blocks, prompt.tokens, block_size_),
-                       .displaced_blocks = displaced_blocks(worker, view(*prompt.keys).size(), fleet[i].limits)});
+                       .cached_tokens = cached == 0 ? 0 : usable_cached_tokens(cached, prompt.tokens, block_size_),
+                       .displaced_blocks = displaced_blocks(worker, blocks, fleet[i].limits)});
     if (shortlist_) shortlist_->set_slots(worker, fleet[i].limits.max_batch_size);
   }
-  leave_out_short_contexts(fleet);
+  if (any_short) leave_out_short_contexts(fleet);
   stay_with_session(query, now);
-  leave_out_new_workers(fleet);
+  held_back_.clear();
+  if (any_new) leave_out_new_workers(fleet);
   replicate_hot_prefix(view(query.blocks));
 }
 
 // A worker that was started with a shorter context refuses a long prompt at once, which looks like a fast answer.
 void Router::leave_out_short_contexts(std::span<const WorkerView> fleet) {
-  const auto fits = [&](const UsableWorker& usable) {
-    const std::uint32_t most = fleet[usable.worker.value()].max_model_len;
-    return most == 0 || usable.prompt_tokens < most;
+  const auto is_short = [&](const UsableWorker& usable) {
+    return !fits(fleet[usable.worker.value()], usable.prompt_tokens);
   };
-  const auto fitting = static_cast<std::size_t>(std::ranges::count_if(usable_, fits));
-  if (fitting == 0 || fitting == usable_.size()) return;  // If none fits, a worker says so in its own words.
-  std::erase_if(usable_, [&](const UsableWorker& usable) { return !fits(usable); });
+  if (std::ranges::all_of(usable_, is_short)) return;  // If none fits, a worker says so in its own words.
+  std::erase_if(usable_, is_short);
 }
 
 // A session whose worker is no candidate (drained, gone, failed the request) goes elsewhere, and stays there.
@@ -271,7 +290,6 @@ void Router::note_session(const RouteQuery& query, WorkerId chosen, TimePoint no
 
 // The other modes do what is published of them.
 void Router::leave_out_new_workers(std::span<const WorkerView> fleet) {
-  held_back_.clear();
   if (mode_ != spec::RoutingMode::kKv) return;
   const auto is_full = [&](const UsableWorker& usable) {
     const std::uint32_t most = fleet[usable.worker.value()].most_waiting;
@@ -363,8 +381,10 @@ std::uint64_t Router::displaced_blocks(WorkerId worker, std::size_t prompt_block
   const std::uint64_t reused = reused_.blocks(worker) + prompt_blocks - reused_depths_[i];
   const WorkerLoad& load = loads_.load(worker);
   const std::uint64_t in_flight = load.prompt_blocks + prompt_blocks - shared_[i];
-  const std::uint64_t answers = load.output_tokens / block_size_;
-  const std::uint64_t all = std::max(reused + loads_.own_blocks(worker), in_flight) + answers;
+  const std::uint64_t prompts = std::max(reused + loads_.own_blocks(worker), in_flight);
+  // The same question as below, without a division, because it is asked of every worker.
+  if (prompts * block_size_ + load.output_tokens <= kv_blocks * block_size_) return 0;
+  const std::uint64_t all = prompts + load.output_tokens / block_size_;
   return all - std::min(all, kv_blocks);
 }
 

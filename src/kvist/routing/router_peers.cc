@@ -18,13 +18,13 @@ RequestHandle Router::on_peer_routed(const PeerRequest& request, const WorkerVie
   KVIST_CHECK(request.worker.value() < workers_, "the worker is one of the fleet");
   const RequestHandle handle = requests_.insert({.id = RequestId(kPeerIds | ++last_peer_request_),
                                                  .worker = request.worker,
+                                                 .of_peer = true,
                                                  .prompt_tokens = request.prompt_tokens,
                                                  .uncached_tokens = request.uncached_tokens,
                                                  .own_blocks = request.own_blocks,
                                                  .new_blocks = request.new_blocks,
                                                  .streams = request.streams,
-                                                 .blocks = request.blocks,
-                                                 .of_peer = true});
+                                                 .blocks = request.blocks});
   RoutedRequest& routed = *requests_.find(handle);
   reused_.expire(now);
   routed.reuse = reused_.add(request.worker, request.blocks, request.known_tokens / block_size_, now);
