@@ -65,6 +65,7 @@ void CostFloor::refresh(Worker& w, WorkerId id, TimePoint now) {
   w.ratio_with = model.ratio(w.batch_with);
   const FleetLatency::Expectation expected = forecaster_->latency().expect(id, now);
   w.share = expected.own_share();
+  w.learned = forecaster_->latency().learned_share(id);
   summaries_[id.value()] = {.waiting = KvPolicy::waiting(load, slots_[id.value()]),
                             .requests = load.requests,
                             .known = least_share(w, w.computed_at + to_milliseconds(kLasts)),
@@ -106,6 +107,9 @@ double CostFloor::bound(const UsableWorker& usable, const Query& query) const {
   const double least_share = this->least_share(w, query.now);
   const Mix least{.others = 1 - w.share, .own = least_share};
   const Mix most{.others = 1 - least_share, .own = w.share};
+  // The same for the weights of the first token.
+  const Mix least_first{.others = 1 - w.share * w.learned, .own = least_share * w.learned};
+  const Mix most_first{.others = 1 - least_share * w.learned, .own = w.share * w.learned};
   const double of_prompt_ms = w.prior_per_prompt_token * usable.prompt_tokens;
   const double step_with_ms = (w.prior_with_ms + of_prompt_ms + per_kv_token_ms_ * usable.prompt_tokens) *
                               least.of(w.ratio_with, query.fleet.ratio(w.batch_with));
@@ -119,10 +123,11 @@ double CostFloor::bound(const UsableWorker& usable, const Query& query) const {
     terms.paid = computed > 0 ? 1 - std::min<double>(usable.replicate_tokens, computed) / computed : 0;
   }
   const double prefill_ms =
-      least.of(w.weights[2], fleet[2]) * work.uncached + least.of(w.weights[3], fleet[3]) * work.pairs();
+      least_first.of(w.weights[2], fleet[2]) * work.uncached + least_first.of(w.weights[3], fleet[3]) * work.pairs();
   terms.prefill_ms = prefill_ms * terms.paid;
-  terms.queue_ms = queue_ms(w, query, least, most, most_step_ms);
-  terms.ttft_ms = terms.queue_ms + least.of(w.weights[0], fleet[0]) + least.of(w.weights[1], fleet[1]) * step_with_ms;
+  terms.queue_ms = queue_ms(w, query, least_first, most_first, most_step_ms);
+  terms.ttft_ms = terms.queue_ms + least_first.of(w.weights[0], fleet[0]) +
+                  least_first.of(w.weights[1], fleet[1]) * step_with_ms;
   terms.fleet_prefill_ms = query.fleet.prefill_ms(work);
   if (usable.displaced_blocks > 0)
     terms.displaced_ms = forecaster_->displaced_ms(usable.displaced_blocks, usable.prompt_tokens);

@@ -70,6 +70,7 @@ class CostFloor {
     std::array<double, 4> weights = {};      // of the worker's own model, as are the next
     double ratio = 1, ratio_with = 1;
     double share = 0;        // how much it counts, at the time of the next
+    double learned = 0;      // the part of it with which the weights count
     double computed_at = 0;  // these values, as in computed_at_
     std::uint32_t batch = 0, batch_with = 0;
     std::uint32_t decoding = 0;

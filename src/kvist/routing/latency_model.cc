@@ -118,11 +118,12 @@ void LatencyModel::smooth() {
   }
 }
 
-void LatencyModel::observe_first_token(const FirstTokenSample& sample) {
+bool LatencyModel::observe_first_token(const FirstTokenSample& sample) {
   const double expected = sample.queue_ms + first_token_ms(sample.step_ms, sample.work);
   if (sample.answer_ms <= 0) first_token_error_.observe(expected, sample.ttft_ms);
+  bool learned = true;
   if (sample.behind_ms > 0) {
-    observe_prefill(sample);
+    learned = observe_prefill(sample);
   } else {
     const double observed = std::clamp(sample.ttft_ms, expected / kOutlier, expected * kOutlier) - sample.queue_ms;
     // The delay by the prompts before it is known less well than its own prefill, so their share adds to the noise of
@@ -138,17 +139,19 @@ void LatencyModel::observe_first_token(const FirstTokenSample& sample) {
     const double drift = kDrift * weights_[i];
     covariance_[i][i] = std::min(covariance_[i][i] + drift * drift, prior_variance(i));
   }
+  return learned;
 }
 
 // When the first token of the prompt before it came, the request was in the engine and its prompt was the next. So the
 // time from then on is one step plus its prefill. Two first tokens of the same step say nothing about prefill.
-void LatencyModel::observe_prefill(const FirstTokenSample& sample) {
+bool LatencyModel::observe_prefill(const FirstTokenSample& sample) {
   const double gap_ms = sample.ttft_ms - sample.behind_ms;
   const double expected = prefill_ms(sample.work);
-  if (gap_ms < sample.step_ms || expected < sample.step_ms) return;
+  if (gap_ms < sample.step_ms || expected < sample.step_ms) return false;
   const double observed = std::clamp(gap_ms - sample.step_ms, expected / kOutlier, expected * kOutlier);
   learn({0, 0, sample.work.uncached, sample.work.pairs()}, observed,
         kNoise * std::max(expected, observed) + sample.step_ms);
+  return true;
 }
 
 void LatencyModel::learn(const Row& x, double observed, double deviation) {

@@ -74,7 +74,8 @@ class LatencyModel {
   /// Takes the gap between two tokens of one request, with `batch` sequences decoding and no prompt being computed, or
   /// a mean of such gaps that counts for `weight` of them.
   void observe_step(std::uint32_t batch, std::uint64_t context_tokens, double gap_ms, double weight = 1);
-  void observe_first_token(const FirstTokenSample& sample);
+  /// Returns whether the weights were learned from it. Not every first token says something about them.
+  bool observe_first_token(const FirstTokenSample& sample);
 
   /// The learned factor of the prior's step time.
   [[nodiscard]] double ratio(std::uint32_t batch) const {
@@ -94,7 +95,7 @@ class LatencyModel {
   [[nodiscard]] double prior_variance(std::size_t weight) const;
   void smooth();
   using Row = std::array<double, 4>;
-  void observe_prefill(const FirstTokenSample& sample);
+  [[nodiscard]] bool observe_prefill(const FirstTokenSample& sample);
   void learn(const Row& x, double observed, double deviation);
   [[nodiscard]] bool learn(const Row& x, double observed, double noise, std::array<bool, 4>& fixed);
 

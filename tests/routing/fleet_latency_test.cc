@@ -1,0 +1,67 @@
+#include "kvist/routing/fleet_latency.h"
+
+#include <gtest/gtest.h>
+
+namespace kvist::routing::fleet_latency_test {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr spec::StepTimeSpec kPrior{.fixed = milliseconds(20),
+                                    .per_prefill_token = std::chrono::microseconds(90),
+                                    .per_sequence = std::chrono::microseconds(0),
+                                    .per_kv_token_ns = 0};
+constexpr PrefillWork kPrompt{.uncached = 4'000};
+
+TimePoint at(int ms) {
+  return TimePoint(milliseconds(ms));
+}
+
+/// A prompt whose computation took twice as long as the prior says.
+void observe_slow_prompt(FleetLatency& latency, WorkerId worker, TimePoint now) {
+  latency.observe_first_token(worker, {.ttft_ms = 30 + 30 + 2 * 4'000 * 0.09, .step_ms = 20, .work = kPrompt}, now);
+}
+
+/// Two first tokens of one step, the second of which says nothing of prefill.
+void observe_first_token_of_the_same_step(FleetLatency& latency, WorkerId worker, TimePoint now) {
+  latency.observe_first_token(worker, {.ttft_ms = 500, .step_ms = 20, .work = kPrompt, .behind_ms = 499}, now);
+}
+
+TEST(FleetLatency, AWorkerThatTaughtNothingOfPrefillIsExpectedAsTheFleet) {
+  FleetLatency latency(2, kPrior);
+  const double before = latency.expect(WorkerId(0), at(0)).prefill_ms(kPrompt);
+  int ms = 0;
+  for (int i = 0; i < 100; ++i, ms += 500) {
+    latency.observe_step(WorkerId(0), 1, 0, 40, at(ms), 1, 500);
+    observe_first_token_of_the_same_step(latency, WorkerId(0), at(ms));
+    observe_slow_prompt(latency, WorkerId(1), at(ms));
+  }
+  const auto expected = latency.expect(WorkerId(0), at(ms));
+  EXPECT_DOUBLE_EQ(latency.learned_share(WorkerId(0)), 0);
+  EXPECT_GT(expected.own_share(), 0.9);
+  EXPECT_DOUBLE_EQ(expected.prefill_ms(kPrompt), latency.fleet().prefill_ms(kPrompt));
+  EXPECT_GT(expected.prefill_ms(kPrompt), 1.5 * before);
+  // Of its steps it has taught enough.
+  EXPECT_NEAR(expected.step_ms(1, 0), 40, 4);
+}
+
+TEST(FleetLatency, FirstTokensOfLongAgoCountWhileTheWorkerIsObserved) {
+  FleetLatency latency(2, kPrior);
+  int ms = 0;
+  for (int i = 0; i < 100; ++i, ms += 1'000) observe_slow_prompt(latency, WorkerId(0), at(ms));
+  for (int i = 0; i < 600; ++i, ms += 500) latency.observe_step(WorkerId(0), 1, 0, 20, at(ms), 1, 500);
+  const auto expected = latency.expect(WorkerId(0), at(ms));
+  EXPECT_GT(latency.learned_share(WorkerId(0)), 0.99);
+  EXPECT_NEAR(expected.prefill_ms(kPrompt), latency.model(WorkerId(0)).prefill_ms(kPrompt), 1);
+}
+
+TEST(FleetLatency, AForgottenWorkerHasTaughtNothing) {
+  FleetLatency latency(1, kPrior);
+  for (int i = 0; i < 20; ++i) observe_slow_prompt(latency, WorkerId(0), at(1'000 * i));
+  EXPECT_GT(latency.learned_share(WorkerId(0)), 0.9);
+  latency.forget(WorkerId(0), kPrior);
+  EXPECT_DOUBLE_EQ(latency.learned_share(WorkerId(0)), 0);
+}
+
+}  // namespace
+}  // namespace kvist::routing::fleet_latency_test
