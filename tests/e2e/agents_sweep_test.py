@@ -144,9 +144,9 @@ def a_sweep_that_is_killed_goes_on_when_its_agents_have_given_the_load_up():
         for line in process.stdout:
             if "round_robin 8: warm-up" in line:
                 break
+        eventually(lambda: agent.state() == "running", "the instant has come that the agents agreed on")
         process.kill()
         process.communicate(timeout=DEADLINE_S)
-        assert agent.state() == "running"
         done = sweep("--resume", results_in(folder))
         assert "waiting: agent" in done.stdout and "drives a load of another coordinator" in done.stdout, done.stdout
         assert len(rows(results_in(folder), "SELECT 1 FROM levels WHERE complete")) == 4

@@ -1,0 +1,81 @@
+// The router: the rules that narrow down or weigh the workers that may take a request.
+#include <algorithm>
+
+#include "kvist/routing/router.h"
+
+namespace kvist::routing {
+namespace {
+
+/// A prefix is hot when at least so many prompts in flight share it. Fewer may be one conversation, or chance.
+constexpr std::uint32_t kHotPrompts = 8;
+
+}  // namespace
+
+// A session whose worker is no candidate (drained, gone, failed the request) goes elsewhere, and stays there.
+void Router::stay_with_session(const RouteQuery& query, TimePoint now) {
+  session_worker_ = has_affinity(query) ? sessions_.find(query.session, now) : std::nullopt;
+  if (!session_worker_) return;
+  if (std::ranges::find(usable_, *session_worker_, &UsableWorker::worker) == usable_.end()) return;
+  if (affinity_.form == spec::SessionAffinitySpec::Form::kHard) {
+    std::erase_if(usable_, [&](const UsableWorker& usable) { return usable.worker != *session_worker_; });
+    return;
+  }
+  for (UsableWorker& usable : usable_)
+    if (usable.worker != *session_worker_) usable.affinity_ms = to_milliseconds(affinity_.worth);
+}
+
+void Router::note_session(const RouteQuery& query, WorkerId chosen, TimePoint now) {
+  if (!has_affinity(query)) return;
+  if (session_worker_) ++(*session_worker_ == chosen ? session_counts_.kept : session_counts_.moved);
+  sessions_.put(query.session, chosen, now);
+}
+
+// The other modes do what is published of them.
+void Router::leave_out_new_workers(std::span<const WorkerView> fleet) {
+  if (mode_ != spec::RoutingMode::kKv) return;
+  const auto is_full = [&](const UsableWorker& usable) {
+    const std::uint32_t most = fleet[usable.worker.value()].most_waiting;
+    if (most == 0) return false;
+    const WorkerLoad& load = loads_.load(usable.worker);
+    return load.requests - load.decoding >= most;
+  };
+  const auto full = static_cast<std::size_t>(std::ranges::count_if(usable_, is_full));
+  if (full == 0 || full == usable_.size()) return;
+  for (const UsableWorker& usable : usable_)
+    if (is_full(usable)) held_back_.push_back(usable.worker);
+  std::erase_if(usable_, is_full);
+}
+
+// What is in flight is not evicted, whether a request has reused it or not. So the answers so far take memory, and so
+// do the parts of prompts that are not reused prefixes.
+std::uint64_t Router::displaced_blocks(WorkerId worker, std::size_t prompt_blocks, const EngineLimits& limits) const {
+  if (limits.kv_blocks == 0) return 0;
+  const std::uint64_t kv_blocks = in_blocks_of(block_size_, limits).kv_blocks;
+  const std::size_t i = worker.value();
+  const std::uint64_t reused = reused_.blocks(worker) + prompt_blocks - reused_depths_[i];
+  const WorkerLoad& load = loads_.load(worker);
+  const std::uint64_t in_flight = load.prompt_blocks + prompt_blocks - shared_[i];
+  const std::uint64_t prompts = std::max(reused + loads_.own_blocks(worker), in_flight);
+  // The same question as below, without a division, because it is asked of every worker.
+  if (prompts * block_size_ + load.output_tokens <= kv_blocks * block_size_) return 0;
+  const std::uint64_t all = prompts + load.output_tokens / block_size_;
+  return all - std::min(all, kv_blocks);
+}
+
+// A prefix with which a share of all requests begins should be on that share of the workers. Its missing copies cost
+// nothing (Candidate::replicate_tokens), so the next such request may go to any worker that lacks one. Without this
+// rule, further copies would appear only when the workers that hold it are overloaded.
+void Router::replicate_hot_prefix(std::span<const kv::BlockHash> prompt) {
+  const PrefixUse::Popularity hot = loads_.deepest_shared(prompt, kHotPrompts);
+  if (hot.blocks == 0) return;
+  const std::size_t deserved = hot.prompts * usable_.size() / loads_.requests();
+  const auto cached_blocks = [&](const UsableWorker& usable) { return depths_[usable.worker.value()].blocks; };
+  const auto holds = [&](const UsableWorker& usable) { return cached_blocks(usable) >= hot.blocks; };
+  const auto copies = static_cast<std::size_t>(std::ranges::count_if(usable_, holds));
+  if (copies == 0 || copies >= deserved) return;
+  for (UsableWorker& usable : usable_) {
+    if (!holds(usable)) usable.replicate_tokens = (hot.blocks - cached_blocks(usable)) * block_size_;
+  }
+}
+
+}  // namespace kvist::routing
