@@ -21,6 +21,9 @@ target_compile_options(kvist_compiler INTERFACE
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 reports false positives of these two inside libstdc++ at -O2.
   target_compile_options(kvist_compiler INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
+  # GCC collects garbage from 128 MiB on, again and again where twenty sources are one; from 512 MiB on compiling takes a tenth less
+  # time, for a quarter more memory (1.6 GiB in the largest step).
+  target_compile_options(kvist_compiler INTERFACE "SHELL:--param ggc-min-heapsize=524288")
 elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # libstdc++'s stable_sort calls get_temporary_buffer, which libstdc++ deprecates.
   target_compile_options(kvist_compiler INTERFACE -Wno-deprecated-declarations)
