@@ -1,7 +1,8 @@
 // fuzz: openai
 // Every parser of the module on any text; and with_usage_requested must turn a valid request into one that requests
 // usage, with_resumption into one that resumes, with_model into one for another model. JsonScanner, on which they rest,
-// must find what a look at each byte finds.
+// must find what a look at each byte finds, and ChunkFrame, that learned the first line, must say of the second what its
+// parser says.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "kvist/base/check.h"
 #include "kvist/openai/body_edit.h"
+#include "kvist/openai/chunk_frame.h"
 #include "kvist/openai/codec.h"
 #include "kvist/openai/errors.h"
 #include "kvist/openai/json_scanner.h"
@@ -85,6 +87,22 @@ void check_usage_edit(std::string_view body, Result<Request> (*parse)(std::strin
               "it is read as written");
 }
 
+void check_frame(std::string_view text) {
+  const std::size_t line_end = text.find('\n');
+  if (line_end == std::string_view::npos) return;
+  const std::string_view first = text.substr(0, line_end);
+  const std::string_view second = text.substr(line_end + 1);
+  const auto learned = openai::parse_chunk(first);
+  if (!learned) return;
+  openai::ChunkFrame frame;
+  frame.learn(first, *learned);
+  const auto content = frame.content_of(second);
+  if (!content) return;
+  const auto parsed = openai::parse_chunk(second);
+  KVIST_CHECK(parsed.has_value() && parsed->content == *content, "the frame reads another content");
+  KVIST_CHECK(!parsed->finish_reason && !parsed->usage && !parsed->error, "the frame leaves something out");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -106,6 +124,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static_cast<void>(openai::parse_detokenize_request(text));
   static_cast<void>(openai::parse_tokenize_answer(text));
   static_cast<void>(openai::parse_chunk(text));
+  check_frame(text);
   if (const auto models = openai::parse_model_list(text)) {
     const auto again = openai::parse_model_list(openai::model_list(*models));
     KVIST_CHECK(again.has_value() && *again == *models, "a list of models is read back as it was written");

@@ -8,6 +8,10 @@ namespace kvist::loadgen {
 
 Result<void> AnswerReader::feed(std::string_view bytes, TimePoint at) {
   if (done_) return {};
+  if (const auto data = parser_.data_of_whole_event(bytes)) {  // as a rule: nothing has to be kept
+    ++events_;
+    return data->empty() ? Result<void>() : read_event(*data, at);
+  }
   KVIST_TRY_VOID(parser_.feed(bytes));
   net::SseParser::Event event;
   while (!done_ && parser_.next(event)) {
@@ -28,16 +32,22 @@ Result<void> AnswerReader::read_event(std::string_view data, TimePoint at) {
     done_at_ = at;
     return {};
   }
+  if (const auto content = frame_.content_of(data)) return add_content(*content, at);
   KVIST_TRY(const openai::ChunkView chunk, openai::parse_chunk(data));
   if (chunk.error) return fail(ErrorCode::kUnavailable, fmt::format("error frame: {}", *chunk.error));
   if (chunk.usage) {
     clock_->on_usage(chunk.usage->prompt_tokens, chunk.usage->cached_tokens, chunk.usage->completion_tokens);
   }
-  if (!clock_->on_chunk(chunk.content, at)) return {};
-  if (reply_.size() + chunk.content.size() > kMaxReplyBytes) {
+  frame_.learn(data, chunk);
+  return add_content(chunk.content, at);
+}
+
+Result<void> AnswerReader::add_content(std::string_view content, TimePoint at) {
+  if (!clock_->on_chunk(content, at)) return {};
+  if (reply_.size() + content.size() > kMaxReplyBytes) {
     return fail(ErrorCode::kTooLarge, fmt::format("the reply is longer than {} bytes", kMaxReplyBytes));
   }
-  reply_ += chunk.content;
+  reply_ += content;
   return {};
 }
 

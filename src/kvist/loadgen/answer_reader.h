@@ -10,6 +10,7 @@
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
 #include "kvist/net/sse.h"
+#include "kvist/openai/chunk_frame.h"
 #include "kvist/workload/turn_clock.h"
 
 namespace kvist::loadgen {
@@ -41,9 +42,11 @@ class AnswerReader {
 
  private:
   [[nodiscard]] Result<void> read_event(std::string_view data, TimePoint at);
+  [[nodiscard]] Result<void> add_content(std::string_view content, TimePoint at);
 
   workload::TurnClock* clock_;
   net::SseParser parser_;
+  openai::ChunkFrame frame_;
   std::string reply_;
   std::uint64_t events_ = 0;
   bool done_ = false;

@@ -57,7 +57,7 @@ void ReceiveStamps::enable(int socket) {
 }
 
 ssize_t ReceiveStamps::receive(int socket, char* buffer, std::size_t size) {
-  alignas(cmsghdr) std::array<char, 256> control{};
+  alignas(cmsghdr) std::array<char, 256> control;  // the system says how much of it it has filled
   iovec piece{.iov_base = buffer, .iov_len = size};
   msghdr message{};
   message.msg_iov = &piece;
