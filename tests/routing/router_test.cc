@@ -61,6 +61,30 @@ TEST_F(RouterTest, PredictsWhatTheWorkerHasCached) {
   EXPECT_EQ(router.loads().load(WorkerId(2)).prefill_tokens, 6U);
 }
 
+// One worker has a prefix of which few of all prompts begin, but so many that a second copy pays.
+TEST_F(RouterTest, APrefixOfManyPromptsInFlightShouldHaveAFurtherCopy) {
+  Router router = make(spec::RoutingMode::kKv);
+  for (WorkerView& worker : fleet_) worker.events_exact = true;
+  std::uint64_t id = 0;
+  const auto wanted_at = [&](std::size_t worker) {
+    const auto decision = router.route(query(++id, 17), fleet_, now_);
+    router.on_finished(decision->request, false, now_);
+    return router.log().newest(0).candidates[worker].replicate_tokens;
+  };
+  for (int i = 0; i < 300; ++i) {
+    RouteQuery other = query(++id, 16);
+    other.blocks = std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(
+        kv::root_hash({.model = "m", .lora = std::to_string(i), .cache_salt = ""}), tokens(16), kBlockSize));
+    ASSERT_TRUE(router.route(other, fleet_, now_));
+  }
+  for (int i = 0; i < 63; ++i) ASSERT_TRUE(router.route(query(++id, 17, {WorkerId(1), WorkerId(2)}), fleet_, now_));
+  EXPECT_EQ(wanted_at(1), 0U);
+  ASSERT_TRUE(router.route(query(++id, 17, {WorkerId(1), WorkerId(2)}), fleet_, now_));
+  EXPECT_EQ(wanted_at(0), 0U) << "it has one";
+  EXPECT_EQ(wanted_at(1), 16U);
+  EXPECT_EQ(wanted_at(2), 16U) << "either may get it";
+}
+
 TEST_F(RouterTest, APromptThatDisplacesReusedPrefixesIsForecastToDoSo) {
   Router router({.model = "m",
                  .block_size = kBlockSize,
