@@ -170,6 +170,7 @@ TEST_F(HttpClientTest, WhatIsSentOnlyOnceIsNotSentAgain) {
   Seen next;
   start(next, get("/next"));
   EXPECT_THAT(peer_.accept().read_until("\r\n\r\n"), StartsWith("GET /next ")) << "nothing came in between";
+  ASSERT_TRUE(wait_over(next)) << "the peer has closed without an answer";
 }
 
 TEST_F(HttpClientTest, WhatIsSentOnlyOnceTakesNoConnectionThatWasIdle) {
