@@ -1,8 +1,8 @@
 // fuzz: openai
 // Every parser of the module on any text; and with_usage_requested must turn a valid request into one that requests
 // usage, with_resumption into one that resumes, with_model into one for another model. JsonScanner, on which they rest,
-// must find what a look at each byte finds, and ChunkFrame, that learned the first line, must say of the second what its
-// parser says.
+// must find what a look at each byte finds, and ChunkFrame, that learned the first line, must say of the second what
+// its parser says.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -33,8 +33,7 @@ std::size_t find_content(std::string_view json) {
 // is what the parser read the content from, unless that was a "text".
 void ChunkFrame::learn(std::string_view json, const ChunkView& view) {
   const bool content_alone = !view.content.empty() && !view.finish_reason && !view.usage && !view.error;
-  if (!content_alone || json.size() > kMaxFrameBytes || json.contains('\\') || json.contains(R"("text")"))
-    return;
+  if (!content_alone || json.size() > kMaxFrameBytes || json.contains('\\') || json.contains(R"("text")")) return;
   const std::size_t begin = find_content(json);
   if (begin == std::string_view::npos || !json.substr(begin).starts_with(view.content)) return;
   const std::string_view behind = json.substr(begin + view.content.size());
