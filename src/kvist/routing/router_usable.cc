@@ -10,8 +10,9 @@ namespace {
 constexpr std::uint32_t kHotPrompts = 8;
 /// So many prompts in flight make a copy worth its prefill, whatever share of all they are. Where engines are fast and
 /// answers short, a worker has that many of one prefix, and the copy lets them go where the queue is shortest: TTFT p95
-/// of short answers was 4 % and p99 5 % lower at 60 and 70 % of the capacity, and no other workload was different
-/// (seeds 51 to 64). With 16 they were worse at 80 %, with 48 nothing was gained.
+/// of short answers was 4 % and p99 5 % lower at 60 and 70 % of the capacity, and at 80 % the same within the error, as
+/// were six other workloads at 60 and 80 % (seeds 51 to 64). With 8, p95 was 4 % higher at 80 %; with 48 little was
+/// gained.
 constexpr std::uint32_t kPromptsPerCopy = 32;
 
 }  // namespace
