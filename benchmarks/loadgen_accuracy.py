@@ -6,10 +6,13 @@ The reference server (`kvist loadgen reference`) sends each stream's tokens by a
 percentile minus that of the record over the requests that arrived in the same window: of TTFT from the request's arrival to the first
 token's write, of ITL between two writes, of latency from the arrival to the last write. kvist's ITL and the Node.js client's are of all
 gaps, pooled; the demo's own ITL (a mean per request) stands in a column of its own. autocannon knows whole answers only. Server and
-client share this machine; the gap between tokens grows beyond 3,000 streams, so that the tokens per second do not.
+client share this machine; the gap between tokens grows beyond 3,000 streams, so that the tokens per second do not. Beside kvist's errors
+stands what its certificate said of them without knowing the record: its own share of the p99 of TTFT and of ITL.
 
-usage: loadgen_accuracy.py KVIST [--streams 60,180,...] [--seconds S] [--clients kvist,node,autocannon] [--check] [--write MARKDOWN]
-  --check   exit status 1 if kvist's errors at 3,000 streams are above 0.5 ms at p99
+A row is one round of several: the one with the median error of TTFT at p99 (of the latency, where a client has no TTFT).
+
+usage: loadgen_accuracy.py KVIST [--streams 60,180,...] [--seconds S] [--rounds N] [--clients kvist,node,autocannon] [--check] [--write MARKDOWN]
+  --check   exit status 1 if kvist's errors at 3,000 streams are above 0.5 ms at p99 in that round
   --write   replace the table between the markers of this Markdown file
 """
 import argparse
@@ -81,7 +84,8 @@ def kvist_figures(folder):
     summary = json.loads((pathlib.Path(folder) / "summary.json").read_text())
     distributions = summary["distributions"]
     figures = {name: {f"p{p}": distributions[name][f"p{p}"] for p in SHARES} for name in ("ttft_ms", "itl_ms", "request_mean_itl_ms", "latency_ms")}
-    return {**figures, "failed": summary["requests"]["failed"], "verdict": summary["client"]["verdict"]}
+    client = summary["client"]
+    return {**figures, "failed": summary["requests"]["failed"], "verdict": client["verdict"], "shares": client["certificate"]["shares"]}
 
 
 def run(command, folder):
@@ -125,12 +129,28 @@ def cell(value):
     return "-" if value is None else f"{value:+.2f}" if abs(value) < 100 else f"{value:+.0f}"
 
 
-def row(streams, name, figures, true, cores):
-    errors = [error(figures, true, key, key, share) for key in ("ttft_ms", "itl_ms") for share in SHARES]
-    demo = [error(figures, true, "request_mean_itl_ms", "itl_ms", share) for share in (95,)]
-    latency = [error(figures, true, "latency_ms", "latency_ms", share) for share in (50, 99)]
-    return [f"{streams:,}", name + (f" ({figures['verdict']})" if "verdict" in figures else ""), *map(cell, errors + demo + latency), f"{cores:.2f}",
-            str(figures["failed"])], errors
+def share_cell(figures, name):
+    share = figures.get("shares", {}).get(name)
+    return "-" if share is None else f"{cell(share['low'])} to {cell(share['high'])}"
+
+
+class Round:
+    """One measurement of one client: its errors, and its line of the table."""
+
+    def __init__(self, streams, name, figures, true, cores):
+        self.ttft, self.itl, self.latency = ([error(figures, true, key, key, share) for share in SHARES] for key in ("ttft_ms", "itl_ms", "latency_ms"))
+        demo = error(figures, true, "request_mean_itl_ms", "itl_ms", 95)
+        client = name + (f" ({figures['verdict']})" if "verdict" in figures else "")
+        self.line = [f"{streams:,}", client, *map(cell, self.ttft), share_cell(figures, "ttft_p99_ms"), *map(cell, self.itl),
+                     share_cell(figures, "itl_p99_ms"), cell(demo), cell(self.latency[0]), cell(self.latency[2]), f"{cores:.2f}", str(figures["failed"])]
+
+    def rank(self):
+        """The error that orders rounds; one without any figure comes last."""
+        value = self.ttft[2] if self.ttft[2] is not None else self.latency[2]
+        return float("inf") if value is None else abs(value)
+
+    def within_bar(self):
+        return all(value is not None and abs(value) <= BAR_MS for value in (self.ttft[2], self.itl[2]))
 
 
 def probe():
@@ -148,6 +168,7 @@ def main():
     parser.add_argument("kvist")
     parser.add_argument("--streams", default="60,180,800,3000,10000")
     parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--clients", default="kvist,node,autocannon")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--write", type=pathlib.Path)
@@ -157,23 +178,27 @@ def main():
         subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"], cwd=CLIENTS, check=True)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    head = ["streams", "client", "TTFT p50", "p95", "p99", "ITL p50", "p95", "p99", "demo's ITL p95", "latency p50", "p99", "cores", "failed"]
-    rows, held = [], None
+    head = ["streams", "client", "TTFT p50", "p95", "p99", "certificate", "ITL p50", "p95", "p99", "certificate", "demo's ITL p95", "latency p50", "p99",
+            "cores", "failed"]
+    rows, held, within = [], None, 0
     before = probe()
     for streams in map(int, arguments.streams.split(",")):
         for name in clients:
-            line, errors = row(streams, name, *measure(arguments.kvist, name, streams, arguments.seconds))
-            rows.append(line)
-            print(" | ".join(line), file=sys.stderr, flush=True)
+            rounds = []
+            for _ in range(arguments.rounds):
+                rounds.append(Round(streams, name, *measure(arguments.kvist, name, streams, arguments.seconds)))
+                print(" | ".join(rounds[-1].line), file=sys.stderr, flush=True)
+            median = sorted(rounds, key=Round.rank)[(len(rounds) - 1) // 2]
+            rows.append(median.line)
             if name == "kvist" and streams == BAR_STREAMS:
-                held = all(value is not None and abs(value) <= BAR_MS for value in (errors[2], errors[5]))
+                held, within = median.within_bar(), sum(one.within_bar() for one in rounds)
     after = probe()
     text = markdown(head, rows)
-    text += (f"\n\nErrors in milliseconds, {arguments.seconds} s each, {os.cpu_count()} processors for server and client; gaps of {GAP_MS} ms up to "
+    text += (f"\n\nErrors in milliseconds, {arguments.rounds} rounds of {arguments.seconds} s each, {os.cpu_count()} processors for server and client; gaps of {GAP_MS} ms up to "
              f"{MOST_AT_FULL_PACE:,} streams, jitter up to {JITTER_SHARE:.0%} of that. A sleep of 1 ms ended late by {before[0]:.2f} ms (p99 {before[1]:.2f}) "
              f"before and {after[0]:.2f} ms (p99 {after[1]:.2f}) after.")
     if held is not None:
-        text += f"\nBar of {BAR_MS} ms at p99 with {BAR_STREAMS:,} streams: {'held' if held else 'missed'}."
+        text += f"\nBar of {BAR_MS} ms at p99 with {BAR_STREAMS:,} streams: held in {within} of {arguments.rounds} rounds."
     print(text)
     if arguments.write:
         write_between_markers(arguments.write, "loadgen accuracy", text)
