@@ -310,5 +310,15 @@ TEST_F(ForecasterTest, TheMeanLoadFollowsSlowly) {
   EXPECT_NEAR(forecast().mean_requests, 2, 0.01);
 }
 
+TEST_F(ForecasterTest, TheTimeSinceTheLastRequestCountsUpToASecond) {
+  EXPECT_EQ(forecast().since_routed_ms, 1'000) << "there was none";
+  route();
+  EXPECT_EQ(forecast().since_routed_ms, 0);
+  now_ += std::chrono::milliseconds(250);
+  EXPECT_EQ(forecast().since_routed_ms, 250);
+  now_ += std::chrono::seconds(5);
+  EXPECT_EQ(forecast().since_routed_ms, 1'000);
+}
+
 }  // namespace
 }  // namespace kvist::routing::forecaster_test

@@ -99,9 +99,9 @@ TEST(KvPolicy, PrefillGoesWhereItInterruptsTheFewest) {
   std::vector<Candidate> candidates = {worker(0, 0), worker(1, 0)};
   candidates[0].load.decoding = 10;
   candidates[1].load.decoding = 5;
-  candidates[1].forecast.ttft_ms += 600;  // a quarter of 500 ms of prefill for 5 requests more is worse
+  candidates[1].forecast.ttft_ms += 590;  // a quarter of 500 ms of prefill for 5 requests more is worse
   EXPECT_EQ(choose(candidates), 1U);
-  candidates[1].forecast.ttft_ms += 100;
+  candidates[1].forecast.ttft_ms += 110;
   EXPECT_EQ(choose(candidates), 0U);
 }
 
@@ -154,7 +154,7 @@ TEST(KvPolicy, WhatAPromptDisplacesCountsLikeItsPrefill) {
   std::vector<Candidate> candidates = {worker(0, 4'992), worker(1, 0)};  // the cache saves 500 ms
   candidates[0].forecast.displaced_ms = 480;
   EXPECT_EQ(choose(candidates), 0U);
-  candidates[0].forecast.displaced_ms = 520;
+  candidates[0].forecast.displaced_ms = 540;
   EXPECT_EQ(choose(candidates), 1U);
 }
 
@@ -201,6 +201,19 @@ TEST(KvPolicy, NearTiesPreferTheDeeperCacheThenTheLowerLoadOverTime) {
   EXPECT_EQ(choose(candidates), 1U);
   candidates[2].cached_tokens = 32;
   EXPECT_EQ(choose(candidates), 2U);
+}
+
+TEST(KvPolicy, WorkersThatCostTheSameTakeTurns) {
+  std::vector<Candidate> candidates = {worker(0, 0), worker(1, 0), worker(2, 0)};
+  candidates[0].forecast.since_routed_ms = 3;
+  candidates[1].forecast.since_routed_ms = 9;
+  candidates[2].forecast.since_routed_ms = 6;
+  candidates[1].forecast.mean_requests = 50;
+  EXPECT_EQ(choose(candidates), 1U) << "given no request for longest";
+  candidates[2].cached_tokens = 32;
+  EXPECT_EQ(choose(candidates), 2U) << "the deeper cache comes first";
+  candidates[0].forecast.ttft_ms -= 200;
+  EXPECT_EQ(choose(candidates), 0U) << "no tie";
 }
 
 TEST(KvPolicy, APrefixThatDeservesACopyCostsNothingWhereItIsMissing) {

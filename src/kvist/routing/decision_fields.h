@@ -40,6 +40,7 @@ void visit_forecast(Terms& forecast, Visit visit) {
   visit("crowding_ms", forecast.crowding_ms);
   visit("answer_tokens", forecast.answer_tokens);
   visit("mean_requests", forecast.mean_requests);
+  visit("since_routed_ms", forecast.since_routed_ms);
   visit("known", forecast.known);
   visit("error", forecast.error);
   visit("has_slot", forecast.has_slot);

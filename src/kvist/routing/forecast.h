@@ -19,6 +19,7 @@ struct Forecast {
   double crowding_ms = 0;       ///< how much longer all other requests on the worker take per step, summed over them
   double answer_tokens = 0;     ///< of an average answer of the fleet
   double mean_requests = 0;     ///< in flight on the worker, over the last half minute
+  double since_routed_ms = 0;   ///< since this gateway gave it a request, at most Forecaster::kRecentMs
   double error = 0;             ///< of the worker's earlier forecasts (PredictionError::relative); 0 while they are few
   double known = 1;  ///< 0 to 1: how much the worker's own recent observations count (FleetLatency::own_share())
   std::uint32_t lost_tokens = 0;  ///< cached ones that are evicted before it is admitted, as KV memory is short

@@ -77,6 +77,7 @@ Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const For
   f.crowding_ms = batch * std::max(0.0, f.step_with_ms - f.step_ms);
   f.answer_tokens = lengths_.mean_tokens();
   f.mean_requests = mean_requests(id, now);
+  f.since_routed_ms = since_routed_ms(id, now);
   f.known = model.own_share();
   f.error = error(id);
   return f;
@@ -198,6 +199,7 @@ void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, con
                        .first_token = now + from_milliseconds(forecast.ttft_ms)});
   worker.admission.set_limits(limits.kv_blocks, limits.max_batch_size);
   worker.clean = false;
+  if (!request.of_peer) worker.routed = now;  // word of others comes late and at once, and tells of no turn
   routed_prefill_ms_ += forecast.prefill_ms;
   transit_ms_ = transit_ms_ * kept_in_transit(transit_at_, now) +
                 std::max(0.0, forecast.ttft_ms - forecast.wait_ms() - forecast.prefill_ms);

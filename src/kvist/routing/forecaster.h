@@ -1,6 +1,7 @@
 // Predicts, per worker, the time to first token of a request: from the load, the limits and what was learned.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -40,6 +41,9 @@ struct WholeAnswer {
 /// before they are reported to the load tracker.
 class Forecaster {
  public:
+  /// Forecast::since_routed_ms counts up to here: some steps of any engine, and less than an answer takes.
+  static constexpr double kRecentMs = 1'000;
+
   /// `prior` is every worker's step time until its own was measured. Requires: `loads` outlives this object.
   Forecaster(const LoadTracker& loads, std::size_t workers, const spec::StepTimeSpec& prior, std::uint32_t block_size);
 
@@ -55,6 +59,9 @@ class Forecaster {
   };
   [[nodiscard]] Room room(WorkerId worker, const EngineLimits& limits, const ForecastQuery& query, TimePoint now) const;
   [[nodiscard]] double mean_requests(WorkerId worker, TimePoint now) const;
+  [[nodiscard]] double since_routed_ms(WorkerId worker, TimePoint now) const {
+    return std::min(kRecentMs, to_milliseconds(now - workers_[worker.value()].routed));
+  }
   /// The prefill on an average worker of so many blocks that a prompt of so many tokens displaces.
   [[nodiscard]] double displaced_ms(std::uint64_t displaced_blocks, std::uint32_t prompt_tokens) const;
   [[nodiscard]] double error(WorkerId worker) const;
@@ -80,9 +87,9 @@ class Forecaster {
   [[nodiscard]] double prefill_under_way_ms(WorkerId worker) const;
   /// Whether the worker's engine has shown that it has no room for the oldest request that waits there.
   [[nodiscard]] bool has_no_room(WorkerId worker) const { return workers_[worker.value()].admission.stalled(); }
-  /// How many requests of the fleet are on their way into the engines and out of them, on average: the requests that came
-  /// in the last seconds, each for as long as its first token would take without a wait and without its prefill. They
-  /// have no first token and wait for nobody.
+  /// How many requests of the fleet are on their way into the engines and out of them, on average: the requests that
+  /// came in the last seconds, each for as long as its first token would take without a wait and without its prefill.
+  /// They have no first token and wait for nobody.
   [[nodiscard]] double in_transit(TimePoint now) const;
   /// The sum of all prefill that was forecast for requests when they were routed, so far.
   [[nodiscard]] double routed_prefill_ms() const { return routed_prefill_ms_; }
@@ -103,6 +110,7 @@ class Forecaster {
     double mean_requests = 0;    // up to `averaged`, as is the next
     double request_seconds = 0;  // requests in flight, integrated over time
     TimePoint averaged;
+    TimePoint routed = TimePoint{} - from_milliseconds(kRecentMs);  // when this gateway gave it its last request
   };
   [[nodiscard]] bool only_decodes(WorkerId worker) const;
   void watch_admission(WorkerId worker, double gap_ms, TimePoint now);

@@ -69,8 +69,11 @@ namespace kvist::routing {
 ///    lack, so that it is never chosen for its cache alone.
 ///  - The cost of a worker with fewer requests than the cheapest one is lowered, by the more the less was observed of
 ///    it recently. So a worker that counts as slow is tried now and then, which shows whether it is.
-///  - Costs that differ by less than a part of a step are a tie. The deeper cache wins, then the lower mean load (a
-///    conversation that moves will stay), then the lower load now.
+///  - Costs that differ by less than a step are a tie. The deeper cache wins, then the worker that was given no request
+///    for longer, up to a second, then the lower mean load (a conversation that moves will stay), then the lower load
+///    now. Whoever always sends to the least loaded of equal workers gives each one a burst as soon as a step of it has
+///    ended; the burst waits for a whole step and makes the next one long. By turns, prompts spread over the steps:
+///    with short answers from fast engines at 80 % of the capacity TTFT p95 fell by 8 to 10 % (16 traces).
 ///  - A prefix that should have another copy (Candidate::replicate_tokens) costs nothing where it is missing.
 ///  - While the forecasts of the fleet are mostly wrong, the workers take turns.
 /// In a large fleet KvShortlist finds the few candidates that can win. Threads: the router's.
@@ -83,9 +86,9 @@ class KvPolicy final : public RoutingPolicy {
   static constexpr double kMemoryWeight = 20;  ///< of a wait for KV memory; one part is in the time to first token
   static constexpr double kOccupation = 6.5;   ///< weight of prefill per waiting request, the 6.5 above
   static constexpr double kHeldUpWeight = 2;   ///< per waiting request, of the delay of those who come for the cache
-  /// Costs within this part of the best worker's decode step are a tie, because it is chance at which moment of a step
+  /// Costs within this many of the best worker's decode steps are a tie, because it is chance at which moment of a step
   /// a request arrives.
-  static constexpr double kTieSteps = 0.4;
+  static constexpr double kTieSteps = 1;
   /// By this share the cost of a worker that was not observed recently may be too high.
   static constexpr double kDoubt = 0.5;
   /// Forecasts are not used while the mean of Forecast::error, over the candidates that have one, is above the first
@@ -150,8 +153,9 @@ class KvPolicy final : public RoutingPolicy {
   }
   /// Possible costs up to here are a tie.
   [[nodiscard]] static double most_in_tie(const Candidate& cheapest);
-  /// The order within a tie: the deeper cache, then the lower mean load, then the lower load now, then the lower id.
-  using Preference = std::tuple<std::int64_t, double, std::uint32_t, WorkerId>;
+  /// The order within a tie: the deeper cache, then the longer time since it was given a request, then the lower mean
+  /// load, then the lower load now, then the lower id.
+  using Preference = std::tuple<std::int64_t, double, double, std::uint32_t, WorkerId>;
   [[nodiscard]] static Preference preference(const Candidate& candidate, std::uint32_t others);
   /// The choice among candidates that have their costs.
   [[nodiscard]] std::size_t choose_by_cost(const Fleet& fleet, std::span<const Candidate> candidates);

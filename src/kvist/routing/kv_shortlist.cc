@@ -108,16 +108,16 @@ bool KvShortlist::Choice::may_tie(std::uint32_t i, const Candidate& least, doubl
   const double cost = list.costs_[i];
   if (KvPolicy::possible_cost(cost, true, 0) > most) return false;
   const WorkerId worker = usable[i].worker;
-  return KvPolicy::possible_cost(cost, list.floor_.requests(worker) < least.load.requests,
-                                 list.floor_.known(worker)) <= most;
+  return KvPolicy::possible_cost(cost, list.floor_.requests(worker) < least.load.requests, list.floor_.known(worker)) <=
+         most;
 }
 
 // A worker without an exact forecast counts as not scarce, which can only make it win more often.
 KvPolicy::Preference KvShortlist::Choice::preference(std::uint32_t i) const {
   if (list.exact_[i] != kNone) return KvPolicy::preference(candidates[list.exact_[i]], fleet.others);
   const WorkerId worker = usable[i].worker;
-  return {-static_cast<std::int64_t>(usable[i].cached_tokens), list.forecaster_->mean_requests(worker, now),
-          list.floor_.requests(worker), worker};
+  return {-static_cast<std::int64_t>(usable[i].cached_tokens), -list.forecaster_->since_routed_ms(worker, now),
+          list.forecaster_->mean_requests(worker, now), list.floor_.requests(worker), worker};
 }
 
 // The worker that would win the tie is forecast first. If it is still within the tie, it wins.
