@@ -210,6 +210,9 @@ TEST(KvPolicy, WorkersThatCostTheSameTakeTurns) {
   candidates[2].forecast.since_routed_ms = 6;
   candidates[1].forecast.mean_requests = 50;
   EXPECT_EQ(choose(candidates), 1U) << "given no request for longest";
+  candidates[1].load.requests = 1;
+  EXPECT_EQ(choose(candidates), 2U) << "a prompt waits at the other";
+  candidates[1].load.requests = 0;
   candidates[2].cached_tokens = 32;
   EXPECT_EQ(choose(candidates), 2U) << "the deeper cache comes first";
   candidates[0].forecast.ttft_ms -= 200;

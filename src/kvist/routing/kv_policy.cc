@@ -100,8 +100,12 @@ double KvPolicy::most_in_tie(const Candidate& cheapest) {
 }
 
 KvPolicy::Preference KvPolicy::preference(const Candidate& candidate, std::uint32_t others) {
-  return {-static_cast<std::int64_t>(credited_tokens(candidate, others)), -candidate.forecast.since_routed_ms,
-          candidate.forecast.mean_requests, candidate.load.requests, candidate.worker};
+  return {-static_cast<std::int64_t>(credited_tokens(candidate, others)),
+          waiting(candidate.load, candidate.limits.max_batch_size),
+          -candidate.forecast.since_routed_ms,
+          candidate.forecast.mean_requests,
+          candidate.load.requests,
+          candidate.worker};
 }
 
 std::size_t KvPolicy::choose(const PolicyQuery& query, std::span<Candidate> candidates) {

@@ -69,11 +69,13 @@ namespace kvist::routing {
 ///    lack, so that it is never chosen for its cache alone.
 ///  - The cost of a worker with fewer requests than the cheapest one is lowered, by the more the less was observed of
 ///    it recently. So a worker that counts as slow is tried now and then, which shows whether it is.
-///  - Costs that differ by less than a step are a tie. The deeper cache wins, then the worker that was given no request
-///    for longer, up to a second, then the lower mean load (a conversation that moves will stay), then the lower load
-///    now. Whoever always sends to the least loaded of equal workers gives each one a burst as soon as a step of it has
-///    ended; the burst waits for a whole step and makes the next one long. By turns, prompts spread over the steps:
-///    with short answers from fast engines at 80 % of the capacity TTFT p95 fell by 8 to 10 % (16 traces).
+///  - Costs that differ by less than a step are a tie. The deeper cache wins, then the worker with fewer requests that
+///    wait for a first token, then the one that this gateway left alone for longer, up to a second, then the lower mean
+///    load (a conversation that moves will stay), then the lower load now. Whoever always sends to the least loaded of
+///    equal workers gives each one a burst as soon as a step of it has ended; the burst waits for a whole step and
+///    makes the next one long. By turns, prompts spread over the steps: with short answers from fast engines at 80 % of
+///    the capacity TTFT p95 fell by 10 % and TPOT p50 by 10 % (ten traces), of closed-loop chats p99 by 19 %. By turns
+///    alone, without looking at who waits, an overloaded fleet sent a prompt behind another one twice as often.
 ///  - A prefix that should have another copy (Candidate::replicate_tokens) costs nothing where it is missing.
 ///  - While the forecasts of the fleet are mostly wrong, the workers take turns.
 /// In a large fleet KvShortlist finds the few candidates that can win. Threads: the router's.
@@ -153,9 +155,9 @@ class KvPolicy final : public RoutingPolicy {
   }
   /// Possible costs up to here are a tie.
   [[nodiscard]] static double most_in_tie(const Candidate& cheapest);
-  /// The order within a tie: the deeper cache, then the longer time since it was given a request, then the lower mean
-  /// load, then the lower load now, then the lower id.
-  using Preference = std::tuple<std::int64_t, double, double, std::uint32_t, WorkerId>;
+  /// The order within a tie: the deeper cache, then the fewer requests that wait for a first token, then the longer
+  /// time since this gateway gave it a request, then the lower mean load, then the lower load now, then the lower id.
+  using Preference = std::tuple<std::int64_t, std::uint32_t, double, double, std::uint32_t, WorkerId>;
   [[nodiscard]] static Preference preference(const Candidate& candidate, std::uint32_t others);
   /// The choice among candidates that have their costs.
   [[nodiscard]] std::size_t choose_by_cost(const Fleet& fleet, std::span<const Candidate> candidates);

@@ -116,8 +116,12 @@ bool KvShortlist::Choice::may_tie(std::uint32_t i, const Candidate& least, doubl
 KvPolicy::Preference KvShortlist::Choice::preference(std::uint32_t i) const {
   if (list.exact_[i] != kNone) return KvPolicy::preference(candidates[list.exact_[i]], fleet.others);
   const WorkerId worker = usable[i].worker;
-  return {-static_cast<std::int64_t>(usable[i].cached_tokens), -list.forecaster_->since_routed_ms(worker, now),
-          list.forecaster_->mean_requests(worker, now), list.floor_.requests(worker), worker};
+  return {-static_cast<std::int64_t>(usable[i].cached_tokens),
+          list.floor_.waiting(worker),
+          -list.forecaster_->since_routed_ms(worker, now),
+          list.forecaster_->mean_requests(worker, now),
+          list.floor_.requests(worker),
+          worker};
 }
 
 // The worker that would win the tie is forecast first. If it is still within the tie, it wins.
