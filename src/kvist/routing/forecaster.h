@@ -41,7 +41,8 @@ struct WholeAnswer {
 /// before they are reported to the load tracker.
 class Forecaster {
  public:
-  /// Forecast::since_routed_ms counts up to here: some steps of any engine, and less than an answer takes.
+  /// Forecast::since_routed_ms counts up to here, which is some steps of any engine: whom to give a request next is a
+  /// matter of the current steps, and after longer pauses the mean load says more.
   static constexpr double kRecentMs = 1'000;
 
   /// `prior` is every worker's step time until its own was measured. Requires: `loads` outlives this object.
