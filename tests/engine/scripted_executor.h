@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -21,8 +22,11 @@ inline TokenId scripted_token(std::uint64_t seed, std::uint32_t index) {
 }
 
 /// Answers with scripted tokens; an answer ends at the length given for its request, or never. Every step takes 1 ms.
-class ScriptedExecutor final : public Executor {
+class ScriptedExecutor final : public Executor, public AnswerSource {
  public:
+  /// `gives_ahead`: it is an AnswerSource as well.
+  explicit ScriptedExecutor(bool gives_ahead = false) : gives_ahead_(gives_ahead) {}
+
   void set_length(RequestId id, std::uint32_t tokens) { lengths_[id] = tokens; }
 
   /// The first so many drafts of every step are right.
@@ -50,6 +54,19 @@ class ScriptedExecutor final : public Executor {
     }
   }
 
+  [[nodiscard]] AnswerSource* answers() override { return gives_ahead_ ? this : nullptr; }
+  [[nodiscard]] std::optional<std::uint64_t> tokens_left(SlotId slot) const override {
+    const State& state = live_.at(slot);
+    const auto length = lengths_.find(state.id);
+    if (state.ignore_eos || length == lengths_.end()) return std::numeric_limits<std::uint64_t>::max();
+    return length->second - std::min(state.sampled, length->second);
+  }
+  void take(SlotId slot, std::uint32_t count, std::vector<TokenId>& tokens) override {
+    EXPECT_LT(count, tokens_left(slot).value()) << "the last token is sampled in its step";
+    State& state = live_.at(slot);
+    for (std::uint32_t i = 0; i < count; ++i) tokens.push_back(scripted_token(state.seed, state.sampled++));
+  }
+
   /// Requests between on_admit() and on_release().
   [[nodiscard]] std::size_t live() const { return live_.size(); }
   /// In the order of admission.
@@ -74,6 +91,7 @@ class ScriptedExecutor final : public Executor {
     return sampled;
   }
 
+  bool gives_ahead_;
   std::map<SlotId, State> live_;
   std::map<RequestId, std::uint32_t> lengths_;
   std::vector<RequestId> admitted_;

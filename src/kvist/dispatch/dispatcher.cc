@@ -380,6 +380,12 @@ void Dispatcher::on_progress(routing::RequestHandle attempt, std::uint64_t token
   silence_.on_life(*worker, now);
 }
 
+void Dispatcher::on_run_step(WorkerId worker, TimePoint now) {
+  if (router_->on_run_step(worker, now) == 0) return;
+  stalls_.on_progress(worker, now);
+  silence_.on_life(worker, now);
+}
+
 void Dispatcher::on_stream_broken(DispatchHandle handle, std::string_view problem, TimePoint now) {
   const DispatchedRequest& live = this->live(handle);
   on_bad_answer(live.worker, AttemptFailure::kTransport, problem, live.wait.began, true, now);
@@ -416,6 +422,7 @@ void Dispatcher::finish(DispatchHandle handle, Outcome outcome, TimePoint now) {
     silence_.on_life(ended.worker, now);
   }
   take_back(ended, now);
+  router_->leave_run(ended.attempt);
   if (const routing::RoutedRequest* const routed = router_->find(ended.attempt)) {
     charge(ended, ended.prompt_tokens + static_cast<double>(routed->output_tokens), now);
     // No first token was reported, but an answer that has ended had one.

@@ -152,6 +152,10 @@ class Dispatcher {
   void prefetch(routing::RequestHandle attempt) const { router_->prefetch(attempt); }
   void on_first_token(routing::RequestHandle attempt, TimePoint now);
   void on_progress(routing::RequestHandle attempt, std::uint64_t tokens, TimePoint now);
+  // See Router::join_run().
+  void join_run(routing::RequestHandle attempt) { router_->join_run(attempt); }
+  void leave_run(routing::RequestHandle attempt) { router_->leave_run(attempt); }
+  void on_run_step(WorkerId worker, TimePoint now);
   /// The whole answer arrived at once. The router learns the worker's speed from it.
   void on_whole_answer(routing::RequestHandle attempt, const routing::WholeAnswer& answer, TimePoint now);
   /// The engine reported usage in its answer.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,7 @@
 
 #include "kvist/base/check.h"
 #include "kvist/engine/admission.h"
+#include "kvist/engine/decode_run.h"
 #include "kvist/engine/kv_manager.h"
 #include "kvist/engine/scheduler.h"
 #include "kvist/engine/sequence.h"
@@ -35,10 +37,13 @@ class Core::Impl {
         executor_(&executor),
         speculation_(std::move(speculation)),
         kv_(options_.model, options_.kv_blocks, options_.block_size, AdmissionPolicy::make(options_.admission)),
+        run_(options_.decode_runs && executor.answers() != nullptr && speculation_ == nullptr && !options_.block_tables
+                 ? std::make_unique<DecodeRun>(*executor.answers(), options_.block_size)
+                 : nullptr),
         scheduler_({.max_batch_size = options_.max_batch_size,
                     .max_num_tokens = options_.max_num_tokens,
                     .prefix_deferral = options_.prefix_deferral},
-                   kv_, speculation_.get()) {
+                   kv_, speculation_.get(), run_.get()) {
     KVIST_CHECK(options_.block_size > 0 && options_.kv_blocks > 0, "an engine needs KV blocks");
     KVIST_CHECK(options_.max_batch_size > 0 && options_.max_num_tokens > 0, "an engine needs slots and a token budget");
     KVIST_CHECK(options_.max_steps_in_flight == 1 || options_.max_steps_in_flight == 2,
@@ -66,22 +71,36 @@ class Core::Impl {
  private:
   [[nodiscard]] std::uint32_t output_limit(const Request& request) const;
   void fill_block_tables(StepPlan& plan) const;
-  void end_of_step(Sequence& sequence, const SequenceStep& step, const SampledTokens* sampled);
+  /// What ends with a step, in the order in which it is dealt with.
+  struct EndedPart {
+    std::uint64_t admission = 0;         ///< of the sequence
+    const SequenceStep* step = nullptr;  ///< of the plan, or taken out of the run
+    bool taken_out = false;
+    Sequence* completing = nullptr;  ///< a sequence in the run of which a block is complete
+  };
+  [[nodiscard]] static const SampledTokens* sample_of(const SequenceStep& step, const StepResult& result,
+                                                      std::size_t& next);
+  void end_parts(const StepPlan& plan, const StepResult& result, std::span<const SequenceStep> taken_out);
+  void end_of_step(const SequenceStep& step, const SampledTokens* sampled);
   void count_drafts(std::uint32_t drafted, const SampledTokens& sampled);
   void take_samples(Sequence& sequence, const SampledTokens& sampled);
   void end(Sequence& sequence, const TokenRun& tokens, FinishReason reason);
-  void put_out(const Sequence& sequence, const TokenRun& tokens, std::optional<FinishReason> finish);
+  void put_out(Sequence& sequence, const TokenRun& tokens, std::optional<FinishReason> finish);
   void leave_batch(Sequence& sequence);
 
   CoreOptions options_;
   Executor* executor_;
   std::unique_ptr<SpeculationPolicy> speculation_;  // may be null
   KvManager kv_;
+  std::unique_ptr<DecodeRun> run_;  // may be null
   Scheduler scheduler_;
   std::deque<StepId> in_flight_;          // oldest first
   std::vector<RequestOutput> outputs_;    // not yet taken
   std::vector<Admission> admitted_;       // likewise
   std::vector<Sequence*> just_admitted_;  // of one begin_step(); a member to reuse its memory
+  std::vector<TokenId> run_tokens_;       // of outputs_
+  std::vector<Sequence*> completing_;     // in the run, of one end_step(), likewise
+  std::vector<EndedPart> ended_parts_;    // likewise
   bool speculating_ = false;              // the latest step under way verifies drafts
   std::uint64_t last_step_ = 0;
   CoreStats counters_;  // only the core's own cumulative counters
@@ -125,6 +144,7 @@ void Core::Impl::enqueue(Request request) {
 void Core::Impl::abort(RequestId id) {
   Sequence* const sequence = scheduler_.find(id);
   if (sequence == nullptr || sequence->phase == Phase::kEnded) return;
+  scheduler_.take_out_of_run(*sequence);
   end(*sequence, {}, FinishReason::kAborted);
   if (sequence->steps_in_flight == 0) leave_batch(*sequence);
 }
@@ -143,11 +163,13 @@ bool Core::Impl::begin_step(TimePoint now, StepPlan& plan) {
     counters_.prefix_hit_tokens += sequence->cached_tokens;
     executor_->on_admit(sequence->slot, sequence->request, sequence->tokens);
   }
-  if (plan.sequences.empty()) return false;
+  if (plan.sequences.empty() && plan.in_run == 0) return false;
   if (options_.block_tables) fill_block_tables(plan);
   in_flight_.push_back(plan.id);
   speculating_ = plan.load.draft_passes > 0;
   ++last_step_;
+  if (run_) run_->on_begun();
+  scheduler_.let_join();
   return true;
 }
 
@@ -165,23 +187,57 @@ void Core::Impl::end_step(const StepPlan& plan, const StepResult& result, StepOu
   if (plan.load.prefill_tokens > 0)
     ++(plan.load.decode_sequences > 0 ? counters_.mixed_steps : counters_.prefill_steps);
   counters_.prefilled_tokens += plan.load.prefill_tokens;
-  std::size_t next_sample = 0;
-  for (const SequenceStep& step : plan.sequences) {
-    Sequence& sequence = scheduler_.at(step.slot);
-    KVIST_CHECK(sequence.id == step.id, fmt::format("request {} left during its step", step.id.value()));
-    const SampledTokens* sampled = nullptr;
-    if (step.samples) {
-      KVIST_CHECK(next_sample < result.sampled.size(), "a sample is missing");
-      sampled = &result.sampled[next_sample++];
-    }
-    end_of_step(sequence, step, sampled);
+  DecodeRun::Step run;
+  completing_.clear();
+  if (run_) run = run_->on_ended(completing_);
+  counters_.generated_tokens += run.size;
+  if (run.taken_out.empty() && completing_.empty()) {
+    std::size_t next_sample = 0;
+    for (const SequenceStep& step : plan.sequences) end_of_step(step, sample_of(step, result, next_sample));
+    KVIST_CHECK(next_sample == result.sampled.size(), "samples of no sequence");
+  } else {
+    end_parts(plan, result, run.taken_out);
   }
-  KVIST_CHECK(next_sample == result.sampled.size(), "samples of no sequence");
   take_outputs(outputs);
   outputs.logprobs = result.logprobs;
+  outputs.in_run = run.size;
+  outputs.joined_run = std::move(run.joined);
 }
 
-void Core::Impl::end_of_step(Sequence& sequence, const SequenceStep& step, const SampledTokens* sampled) {
+const SampledTokens* Core::Impl::sample_of(const SequenceStep& step, const StepResult& result, std::size_t& next) {
+  if (!step.samples) return nullptr;
+  KVIST_CHECK(next < result.sampled.size(), "a sample is missing");
+  return &result.sampled[next++];
+}
+
+// Everything is done in the order of admission, which is the plan's, as without a run.
+void Core::Impl::end_parts(const StepPlan& plan, const StepResult& result, std::span<const SequenceStep> taken_out) {
+  ended_parts_.clear();
+  for (const SequenceStep& step : plan.sequences)
+    ended_parts_.push_back({.admission = scheduler_.at(step.slot).admission, .step = &step});
+  for (const SequenceStep& step : taken_out)
+    ended_parts_.push_back({.admission = scheduler_.at(step.slot).admission, .step = &step, .taken_out = true});
+  for (Sequence* const sequence : completing_)
+    ended_parts_.push_back({.admission = sequence->admission, .completing = sequence});
+  std::ranges::sort(ended_parts_, {}, &EndedPart::admission);
+  std::size_t next_sample = 0;
+  for (const EndedPart& part : ended_parts_) {
+    if (part.completing != nullptr) {
+      run_->catch_up(*part.completing);
+      kv_.commit_computed(*part.completing);
+    } else if (part.taken_out) {
+      const SampledTokens sampled = run_->sample(*part.step);
+      end_of_step(*part.step, &sampled);
+    } else {
+      end_of_step(*part.step, sample_of(*part.step, result, next_sample));
+    }
+  }
+  KVIST_CHECK(next_sample == result.sampled.size(), "samples of no sequence");
+}
+
+void Core::Impl::end_of_step(const SequenceStep& step, const SampledTokens* sampled) {
+  Sequence& sequence = scheduler_.at(step.slot);
+  KVIST_CHECK(sequence.id == step.id, fmt::format("request {} left during its step", step.id.value()));
   sequence.steps_in_flight -= 1;
   sequence.computed = step.first + step.count;
   if (sampled != nullptr) {
@@ -233,7 +289,7 @@ void Core::Impl::end(Sequence& sequence, const TokenRun& tokens, FinishReason re
   if (sequence.phase != Phase::kWaiting) sequence.phase = Phase::kEnded;
 }
 
-void Core::Impl::put_out(const Sequence& sequence, const TokenRun& tokens, std::optional<FinishReason> finish) {
+void Core::Impl::put_out(Sequence& sequence, const TokenRun& tokens, std::optional<FinishReason> finish) {
   RequestOutput& output = outputs_.emplace_back();
   output.id = sequence.id;
   output.finish = finish;
@@ -241,6 +297,10 @@ void Core::Impl::put_out(const Sequence& sequence, const TokenRun& tokens, std::
   output.cached_tokens = sequence.cached_tokens;
   output.output_tokens = sequence.output_tokens();
   output.tokens = tokens;
+  if (sequence.untold_tokens == 0) return;
+  output.run_tokens = std::exchange(sequence.untold_tokens, 0);
+  const auto end = sequence.tokens.end() - static_cast<std::ptrdiff_t>(tokens.size());
+  run_tokens_.insert(run_tokens_.end(), end - output.run_tokens, end);
 }
 
 // Called when no step computes the sequence any more: a preempted one goes back to the queue, any other is removed.
@@ -255,6 +315,11 @@ void Core::Impl::take_outputs(StepOutputs& outputs) {
   outputs.outputs.clear();
   outputs.logprobs.clear();
   outputs.admitted.clear();
+  outputs.in_run = 0;
+  outputs.joined_run.clear();
+  if (run_) outputs.left_run = run_->take_left();
+  outputs.run_tokens.clear();
+  std::swap(outputs.run_tokens, run_tokens_);
   std::swap(outputs.outputs, outputs_);
   std::swap(outputs.admitted, admitted_);
   kv_.pool().take_events(outputs.events);

@@ -34,6 +34,9 @@ struct CoreOptions {
   spec::AdmissionKind admission = spec::AdmissionKind::kReserveToCompletion;
   bool prefix_deferral = false;  ///< see spec::WorkerSpec
   bool block_tables = false;     ///< fill StepPlan::block_tables; with one step in flight only
+  /// Advance decoding sequences together where nothing else is due (StepOutputs::in_run), if the executor has an
+  /// AnswerSource and nothing is drafted. For callers that need not see each token at once.
+  bool decode_runs = false;
 };
 
 /// The limits of a worker with any executor.
@@ -48,12 +51,19 @@ struct Admission {
 };
 
 /// The results of a step boundary. Drivers pass the same object to every call, so that its memory is reused.
+///
+/// With CoreOptions::decode_runs a request may be in a run: it has one token more with each step, and no output until
+/// it has left the run. Its next output has all of these tokens.
 struct StepOutputs {
   std::vector<RequestOutput> outputs;
   std::vector<SampledLogprobs> logprobs = {};  ///< of the tokens of some of the outputs, in their order
   std::vector<kv::KvEvent> events;             ///< in the pool's order
   std::vector<Admission> admitted =
-      {};  ///< since the last call, in order; a request is in it no later than its first output
+      {};                    ///< since the last call, in order; a request is in it no later than its first output
+  std::uint32_t in_run = 0;  ///< requests that are in the run and have one token more with this step
+  std::vector<RequestId> joined_run = {};  ///< of these, the ones that were not in the run before
+  std::vector<RequestId> left_run = {};    ///< those that were in it and are not any more
+  std::vector<TokenId> run_tokens = {};    ///< RequestOutput::run_tokens of all outputs, in their order
 };
 
 /// The engine's figures for metrics. Counters are cumulative.

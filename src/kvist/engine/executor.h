@@ -5,6 +5,7 @@
 #include <span>
 
 #include "kvist/base/time.h"
+#include "kvist/engine/answer_source.h"
 #include "kvist/engine/request.h"
 #include "kvist/engine/step.h"
 
@@ -28,6 +29,8 @@ class Executor {
   /// Replaces the content of `result` by the step's sampled tokens, and reuses its memory. Called once per plan, in
   /// order.
   virtual void finish(const StepPlan& plan, StepResult& result) = 0;
+  /// Null if the answers are only known step by step. Otherwise it lives as long as the executor.
+  [[nodiscard]] virtual AnswerSource* answers() { return nullptr; }
 };
 
 }  // namespace kvist::engine

@@ -44,6 +44,7 @@ struct RequestOutput {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t cached_tokens = 0;  ///< prompt tokens taken from the prefix cache at admission
   std::uint32_t output_tokens = 0;  ///< so far, including `tokens`
+  std::uint32_t run_tokens = 0;     ///< of these, so many before `tokens` are in StepOutputs::run_tokens
   TokenRun
       tokens;  ///< may be empty if only `finish` is new; the last member, so that the first token is next to the others
 };

@@ -8,9 +8,16 @@
 #include "kvist/base/check.h"
 
 namespace kvist::engine {
+namespace {
 
-Scheduler::Scheduler(Limits limits, KvManager& kv, SpeculationPolicy* speculation)
-    : limits_(limits), kv_(&kv), speculation_(speculation), slots_(limits.max_batch_size, nullptr) {
+/// After a run had to be given up, because sequences beside it lack memory or budget, it may be the same in the next
+/// steps.
+constexpr std::uint32_t kStepsWithoutRun = 8;
+
+}  // namespace
+
+Scheduler::Scheduler(Limits limits, KvManager& kv, SpeculationPolicy* speculation, DecodeRun* run)
+    : limits_(limits), kv_(&kv), speculation_(speculation), run_(run), slots_(limits.max_batch_size, nullptr) {
   for (std::uint32_t slot = limits.max_batch_size; slot > 0; --slot) free_slots_.emplace_back(slot - 1);
 }
 
@@ -39,7 +46,7 @@ void Scheduler::remove(Sequence& sequence) {
   if (sequence.phase == Phase::kWaiting) {
     waiting_.erase(std::ranges::find(waiting_, &sequence));
   } else {
-    running_.erase(std::ranges::find(running_, &sequence));
+    leave_batch(sequence);
   }
   if (sequence.admitted) {
     slots_[sequence.slot.value()] = nullptr;
@@ -49,9 +56,15 @@ void Scheduler::remove(Sequence& sequence) {
   sequences_.erase(id);
 }
 
+void Scheduler::leave_batch(Sequence& sequence) {
+  KVIST_CHECK(!sequence.in_run(), "a sequence that is in the run left the batch");
+  running_.erase(std::ranges::find(running_, &sequence));
+  if (run_ != nullptr) apart_.erase(std::ranges::find(apart_, &sequence));
+}
+
 void Scheduler::requeue(Sequence& sequence) {
   KVIST_CHECK(sequence.steps_in_flight == 0 && sequence.pending_samples == 0, "a step of it is under way");
-  running_.erase(std::ranges::find(running_, &sequence));
+  leave_batch(sequence);
   kv_->release(sequence);
   sequence.phase = Phase::kWaiting;
   sequence.prefill_end = sequence.certain();
@@ -73,12 +86,12 @@ std::uint64_t Scheduler::prefill_backlog() const {
 }
 
 void Scheduler::look(CoreView& view) {
-  const auto view_of = [](const Sequence& s) {
+  const auto view_of = [this](const Sequence& s) {
     return SequenceView{.request = &s.request,
                         .slot = s.slot,
                         .prompt_tokens = s.prompt_tokens,
-                        .known = s.known(),
-                        .planned = s.planned,
+                        .known = s.in_run() ? run_->known(s) : s.known(),
+                        .planned = s.in_run() ? run_->planned(s) : s.planned,
                         .prefill_end = s.prefill_end,
                         .committed_blocks = s.committed_blocks,
                         .output_limit = s.output_limit,
@@ -176,8 +189,6 @@ bool Scheduler::make_room(Sequence& sequence, std::uint32_t tokens) {
   return true;
 }
 
-// Returns false if memory ran out, or if a preempted sequence is not in the queue yet, because none may be admitted
-// before it.
 bool Scheduler::serve_running(StepPlan& plan, std::uint32_t& budget, std::uint32_t drafts) {
   bool enough = true;
   bool nobody_returns = true;
@@ -199,6 +210,82 @@ bool Scheduler::serve_running(StepPlan& plan, std::uint32_t& budget, std::uint32
     budget -= count + more;
   }
   return enough && nobody_returns;
+}
+
+// Takes out of the run who has to leave, or all if serve_running() would do anything else than serve each in full.
+void Scheduler::prepare_run(std::uint32_t budget) {
+  growing_.clear();
+  run_->find_due_to_begin(growing_);
+  std::erase_if(growing_, [this](Sequence* sequence) {
+    if (!run_->has_to_leave(*sequence)) return false;
+    take_out_of_run(*sequence);
+    return true;
+  });
+  if (run_->empty() || run_changes_nothing(budget)) return;
+  for (Sequence* sequence : running_) take_out_of_run(*sequence);
+  no_joining_ = kStepsWithoutRun;
+}
+
+// Whether there is budget for all of the run and for those that come before its last sequence, and memory for everyone.
+bool Scheduler::run_changes_nothing(std::uint32_t budget) const {
+  const std::uint32_t block_size = kv_->pool().block_size();
+  std::uint64_t tokens = run_->size();
+  std::uint64_t blocks = growing_.size();
+  for (const Sequence* sequence : apart_) {
+    if (sequence->phase != Phase::kRunning) continue;
+    const std::uint32_t behind = sequence->behind();
+    if (sequence->admission < run_->last_admission()) tokens += behind;
+    const std::uint32_t end = sequence->planned + std::min(behind, budget);
+    if (end > sequence->covered) blocks += (end - sequence->covered + block_size - 1) / block_size;
+  }
+  return tokens <= budget && blocks <= kv_->pool().free_blocks();
+}
+
+bool Scheduler::serve_beside_run(StepPlan& plan, std::uint32_t& budget) {
+  plan.in_run = run_->size();
+  plan.load.sequences += run_->size();
+  plan.load.decode_sequences += run_->size();
+  plan.load.kv_tokens_read += run_->contexts();
+  plan.load.decode_kv_tokens += run_->contexts();
+  budget -= run_->size();
+  // Blocks are given out in the order of admission, as without a run.
+  const auto by_admission = [](const Sequence* a, const Sequence* b) { return a->admission < b->admission; };
+  std::ranges::sort(growing_, by_admission);
+  served_.clear();
+  std::ranges::merge(apart_, growing_, std::back_inserter(served_), by_admission);
+  bool nobody_returns = true;
+  for (Sequence* sequence : served_) {
+    if (sequence->in_run()) {
+      KVIST_CHECK(kv_->try_grow(*sequence, run_->planned_next(*sequence)), "a sequence of the run found no block");
+      run_->on_grown(*sequence);
+      continue;
+    }
+    if (sequence->phase == Phase::kPreempted) nobody_returns = false;
+    if (sequence->phase != Phase::kRunning) continue;
+    const std::uint32_t count = std::min(sequence->behind(), budget);
+    if (count == 0) continue;
+    KVIST_CHECK(kv_->try_grow(*sequence, sequence->planned + count), "a sequence beside the run found no block");
+    give_tokens(*sequence, count, 0, plan);
+    budget -= count;
+  }
+  return nobody_returns;
+}
+
+void Scheduler::take_out_of_run(Sequence& sequence) {
+  if (!sequence.in_run()) return;
+  run_->leave(sequence);
+  const auto behind =
+      std::ranges::find_if(apart_, [&](const Sequence* other) { return other->admission > sequence.admission; });
+  apart_.insert(behind, &sequence);
+}
+
+void Scheduler::let_join() {
+  if (run_ == nullptr) return;
+  if (no_joining_ > 0) {
+    --no_joining_;
+    return;
+  }
+  std::erase_if(apart_, [this](Sequence* sequence) { return run_->join(*sequence); });
 }
 
 bool Scheduler::is_being_computed(Sequence& waiting) const {
@@ -236,6 +323,7 @@ void Scheduler::admit_waiting(StepPlan& plan, std::uint32_t& budget, std::vector
     next = waiting_.erase(next);
     sequence.phase = Phase::kRunning;
     running_.push_back(&sequence);
+    if (run_ != nullptr) apart_.push_back(&sequence);
     if (!sequence.admitted) {
       sequence.admitted = true;
       sequence.admission = ++admissions_;
@@ -254,6 +342,7 @@ void Scheduler::admit_waiting(StepPlan& plan, std::uint32_t& budget, std::vector
 
 void Scheduler::plan(StepPlan& plan, std::vector<Sequence*>& admitted) {
   plan.sequences.clear();
+  plan.in_run = 0;
   plan.load = {};
   std::uint32_t drafts = 0;
   if (speculation_ != nullptr) {
@@ -261,7 +350,10 @@ void Scheduler::plan(StepPlan& plan, std::vector<Sequence*>& admitted) {
     if (load.decode_sequences > 0) drafts = speculation_->draft_length(load);
   }
   std::uint32_t budget = limits_.max_num_tokens;
-  if (serve_running(plan, budget, drafts)) admit_waiting(plan, budget, admitted);
+  if (run_ != nullptr) prepare_run(budget);
+  const bool served =
+      run_ == nullptr || run_->empty() ? serve_running(plan, budget, drafts) : serve_beside_run(plan, budget);
+  if (served) admit_waiting(plan, budget, admitted);
 }
 
 }  // namespace kvist::engine

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kvist/engine/core_view.h"
+#include "kvist/engine/decode_run.h"
 #include "kvist/engine/kv_manager.h"
 #include "kvist/engine/sequence.h"
 #include "kvist/engine/speculation.h"
@@ -32,8 +33,9 @@ class Scheduler {
     std::uint32_t max_num_tokens = 0;
     bool prefix_deferral = false;  ///< a prompt waits while another one computes its next block
   };
-  /// `speculation` may be null: no drafts. Requires: `kv` and `speculation` outlive it.
-  Scheduler(Limits limits, KvManager& kv, SpeculationPolicy* speculation);
+  /// `speculation` may be null: no drafts. `run` may be null: each step has each sequence; with a run nothing is
+  /// drafted. Requires: all of them outlive it.
+  Scheduler(Limits limits, KvManager& kv, SpeculationPolicy* speculation, DecodeRun* run);
 
   /// The token budget of the steps to come.
   void set_max_num_tokens(std::uint32_t tokens) { limits_.max_num_tokens = tokens; }
@@ -52,6 +54,10 @@ class Scheduler {
   /// Plans the next step, replacing the content of `plan`, and allocates its blocks. The plan has no sequences if there
   /// is nothing to do. Appends to `admitted` the sequences that are admitted for the first time, in order.
   void plan(StepPlan& plan, std::vector<Sequence*>& admitted);
+  /// Lets sequences join the run. To be called when a planned step has begun.
+  void let_join();
+  /// Takes a sequence out of the run, if it is in it.
+  void take_out_of_run(Sequence& sequence);
 
   /// The number of sequences in the batch. One that has ended counts until its steps have ended.
   [[nodiscard]] std::uint32_t running() const { return static_cast<std::uint32_t>(running_.size()); }
@@ -64,7 +70,13 @@ class Scheduler {
 
  private:
   [[nodiscard]] perfmodel::StepLoad load_without_drafts() const;
+  /// Both serve the batch, in the order of admission. Return false if memory ran out, or if a preempted sequence is
+  /// not in the queue yet, because none may be admitted before it.
   [[nodiscard]] bool serve_running(StepPlan& plan, std::uint32_t& budget, std::uint32_t drafts);
+  [[nodiscard]] bool serve_beside_run(StepPlan& plan, std::uint32_t& budget);
+  void prepare_run(std::uint32_t budget);
+  [[nodiscard]] bool run_changes_nothing(std::uint32_t budget) const;
+  void leave_batch(Sequence& sequence);
   [[nodiscard]] bool make_room(Sequence& sequence, std::uint32_t tokens);
   void preempt_last();
   void admit_waiting(StepPlan& plan, std::uint32_t& budget, std::vector<Sequence*>& admitted);
@@ -77,6 +89,11 @@ class Scheduler {
   std::unordered_map<RequestId, std::unique_ptr<Sequence>> sequences_;  // for look-up only; its order is never used
   std::deque<Sequence*> waiting_;   // preempted ones first, then by priority, arrival
   std::vector<Sequence*> running_;  // in order of first admission
+  DecodeRun* run_;                  // may be null
+  std::vector<Sequence*> apart_;    // those of running_ that are not in the run, in the same order
+  std::vector<Sequence*> growing_;  // those in the run that need a block for this step; a member to reuse its memory
+  std::vector<Sequence*> served_;   // likewise: those that serve_beside_run() has to look at
+  std::uint32_t no_joining_ = 0;    // for so many steps
   std::vector<Sequence*> slots_;    // null: free
   std::vector<SlotId> free_slots_;  // the last one is given out next
   std::uint64_t admissions_ = 0;

@@ -22,6 +22,15 @@ enum class Phase : std::uint8_t {
   kEnded,      ///< its last output was given, but steps that compute it are still under way
 };
 
+/// A sequence's place in a DecodeRun, which owns it.
+struct RunPlace {
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  std::uint32_t place = kNone;
+  std::uint32_t first = 0;       ///< the position that first_step computes
+  std::uint64_t first_step = 0;  ///< the first step in the run
+  std::uint64_t last_step = 0;   ///< the step that samples the answer's last token, before which it leaves
+};
+
 /// The state of one request from submission until its last step has ended. Owned by the Scheduler. Invariants, while it
 /// runs:
 ///  - computed <= planned <= known(), except for drafts: a step that verifies k of them plans k more;
@@ -55,6 +64,7 @@ struct alignas(64) Sequence {
   [[nodiscard]] bool may_use_cache() const {
     return !(request.sampling && request.sampling->prompt_logprobs && certain() == prompt_tokens);
   }
+  [[nodiscard]] bool in_run() const { return run.place != RunPlace::kNone; }
   /// Whether everything before the newest token is computed or being computed, so that the next step samples.
   [[nodiscard]] bool decodes() const { return planned >= prefill_end; }
 
@@ -77,6 +87,9 @@ struct alignas(64) Sequence {
   const std::uint32_t output_limit;   ///< tokens of the answer, at most: max_tokens and the context limit
   const std::uint32_t total_blocks;   ///< blocks it can ever need
   std::uint64_t admission = 0;        ///< number in the order of first admissions
+
+  RunPlace run = {};
+  std::uint32_t untold_tokens = 0;  ///< the last ones before the next output's own, which came about in a run
 
   std::vector<kv::BlockId> blocks;
   std::vector<kv::BlockHash>

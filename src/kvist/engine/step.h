@@ -36,6 +36,7 @@ struct SequenceStep {
 struct StepPlan {
   StepId id;
   std::vector<SequenceStep> sequences;
+  std::uint32_t in_run = 0;  ///< further sequences, of each of which one token is computed and one sampled (DecodeRun)
   /// If CoreOptions::block_tables is set: for each sequence the blocks of its tokens, in order, including those for the
   /// tokens that this step computes. They belong to the engine and are valid until the step ends.
   std::vector<std::span<const kv::BlockId>> block_tables;

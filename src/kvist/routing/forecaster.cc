@@ -285,14 +285,14 @@ double Forecaster::running_blocks(WorkerId id) const {
 }
 
 // A step that takes no longer than decoding alone computed no prompt.
-void Forecaster::watch_admission(WorkerId id, double gap_ms, TimePoint now) {
+void Forecaster::watch_admission(WorkerId id, double gap_ms, std::uint64_t context, TimePoint now) {
   Worker& worker = workers_[id.value()];
   const PrefillQueue::Prompt* const oldest = worker.prompts.oldest_stream();
   const WorkerLoad& load = loads_->load(id);
   // The fleet's observations count: if requests have waited at a worker from the first on, its own model has never seen
   // a step that only decoded.
   if (oldest == nullptr || now < oldest->due || latency_.fleet().step_error().observations < kEnoughObservations ||
-      gap_ms > kDecodingAlone * latency_.expect(id, now).step_ms(load.decoding, load.context_tokens)) {
+      gap_ms > kDecodingAlone * latency_.expect(id, now).step_ms(load.decoding, context)) {
     worker.admission.on_other_step();
     return;
   }
@@ -310,13 +310,31 @@ void Forecaster::on_progress(const RoutedRequest& request, std::uint64_t tokens,
     worker.clock = request.id;
     worker.clean = false;
   }
-  const WorkerLoad& load = loads_->load(request.worker);
-  const double gap_ms = to_milliseconds(now - worker.clocked);
-  const bool decodes_only = only_decodes(request.worker);
-  if (worker.clean && decodes_only && worker.decoding == load.decoding && gap_ms > 0 && gap_ms < kLongestStepMs) {
-    latency_.observe_step(request.worker, load.decoding, load.context_tokens, gap_ms, now);
+  tick(request.worker, loads_->load(request.worker).context_tokens, now);
+}
+
+std::size_t Forecaster::ticking(WorkerId id, std::span<const RequestId> run) {
+  Worker& worker = workers_[id.value()];
+  if (worker.clock == RequestId()) {
+    worker.clock = run.front();
+    worker.clean = false;
   }
-  if (!decodes_only && worker.decoding == load.decoding && gap_ms > 0) watch_admission(request.worker, gap_ms, now);
+  const auto place = std::ranges::find(run, worker.clock);
+  return place == run.end() ? 0 : static_cast<std::size_t>(place - run.begin()) + 1;
+}
+
+void Forecaster::on_run_step(WorkerId id, std::size_t run, std::size_t ticking, TimePoint now) {
+  if (ticking > 0) tick(id, loads_->load(id).context_tokens - (run - ticking), now);
+}
+
+void Forecaster::tick(WorkerId id, std::uint64_t context, TimePoint now) {
+  Worker& worker = workers_[id.value()];
+  const WorkerLoad& load = loads_->load(id);
+  const double gap_ms = to_milliseconds(now - worker.clocked);
+  const bool decodes_only = only_decodes(id);
+  if (worker.clean && decodes_only && worker.decoding == load.decoding && gap_ms > 0 && gap_ms < kLongestStepMs)
+    latency_.observe_step(id, load.decoding, context, gap_ms, now);
+  if (!decodes_only && worker.decoding == load.decoding && gap_ms > 0) watch_admission(id, gap_ms, context, now);
   worker.clocked = now;
   worker.decoding = load.decoding;
   worker.clean = decodes_only;

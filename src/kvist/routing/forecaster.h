@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kvist/base/id.h"
@@ -76,6 +78,13 @@ class Forecaster {
   void on_first_token(RoutedRequest& request, TimePoint now);
   /// The request's answer went on by `tokens`, which the load tracker knows already.
   void on_progress(const RoutedRequest& request, std::uint64_t tokens, TimePoint now);
+  /// An answer in a run has come from one length to another.
+  void on_moved(std::uint64_t from, std::uint64_t to) { lengths_.on_progress(from, to); }
+  /// How many requests of the worker's run have their token before its clock does and with it; 0 if the clock is not in
+  /// the run. A worker without a clock gets one. Requires: the run is not empty.
+  [[nodiscard]] std::size_t ticking(WorkerId worker, std::span<const RequestId> run);
+  /// The worker's run, so many requests, has gone on by a step, which the load tracker knows already.
+  void on_run_step(WorkerId worker, std::size_t run, std::size_t ticking, TimePoint now);
   /// The whole answer came at once. Its time is one equation for the times of its first token and of its steps.
   void on_whole_answer(RoutedRequest& request, const WholeAnswer& answer, TimePoint now);
   /// `completed`: the answer reached its own end, so that its length can be learned from.
@@ -114,7 +123,9 @@ class Forecaster {
     TimePoint routed = TimePoint{} - from_milliseconds(kRecentMs);  // when this gateway gave it its last request
   };
   [[nodiscard]] bool only_decodes(WorkerId worker) const;
-  void watch_admission(WorkerId worker, double gap_ms, TimePoint now);
+  void watch_admission(WorkerId worker, double gap_ms, std::uint64_t context, TimePoint now);
+  /// The worker's clock has its next token. `context`: the tokens that attention read for it and those before it.
+  void tick(WorkerId worker, std::uint64_t context, TimePoint now);
   [[nodiscard]] double running_blocks(WorkerId worker) const;
   [[nodiscard]] std::uint32_t lost_tokens(const ForecastQuery& query, const Room& room) const;
   [[nodiscard]] double queue_ms(WorkerId worker, const FleetLatency::Expectation& model, double step_ms,

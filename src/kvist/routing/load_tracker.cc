@@ -37,6 +37,12 @@ void LoadTracker::on_progress(RoutedRequest& request, std::uint64_t tokens) {
   if (request.decoding) load.context_tokens += tokens;
 }
 
+void LoadTracker::on_run_step(WorkerId worker, std::uint64_t requests) {
+  WorkerLoad& load = loads_[worker.value()];
+  load.output_tokens += requests;
+  load.context_tokens += requests;
+}
+
 void LoadTracker::remove(const RoutedRequest& request) {
   WorkerLoad& load = loads_[request.worker.value()];
   load.prompt_blocks -= is_counted_only(request) ? request.new_blocks : prompts_.remove(request.worker, request.blocks);

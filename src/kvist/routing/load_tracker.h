@@ -36,6 +36,10 @@ class LoadTracker {
   /// calls require the same.
   void on_first_token(RoutedRequest& request);
   void on_progress(RoutedRequest& request, std::uint64_t tokens);
+  /// So many requests of the worker, which all decode, have one token more. on_moved() has to follow for those whose
+  /// answers have come to another bin.
+  void on_run_step(WorkerId worker, std::uint64_t requests);
+  void on_moved(WorkerId worker, std::uint64_t from, std::uint64_t to) { progress_[worker.value()].advance(from, to); }
   void remove(const RoutedRequest& request);
 
   [[nodiscard]] const WorkerLoad& load(WorkerId worker) const { return loads_.at(worker.value()); }

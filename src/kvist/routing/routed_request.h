@@ -52,8 +52,10 @@ struct RoutedRequest {
   std::uint32_t own_blocks = 0;     ///< of its prompt, behind what any worker had cached when it was routed
   std::uint32_t new_blocks = 0;     ///< of its prompt, that no other request used on the worker when it was routed
   bool streams = false;             ///< its tokens are reported one by one
-  std::uint64_t output_tokens = 0;  ///< so far (LoadTracker)
-  BlockKeys blocks = {};            ///< of the prompt, in the worker's tokenization
+  std::uint64_t output_tokens = 0;  ///< so far (LoadTracker); in a run, up to the step below (DecodeRuns)
+  std::uint64_t run_steps = 0;
+  bool in_run = false;
+  BlockKeys blocks = {};  ///< of the prompt, in the worker's tokenization
   FirstTokenExpectation first_token = {};
   CacheExpectation cache = {};
   std::uint64_t decision = 0;  ///< its number in the DecisionLog

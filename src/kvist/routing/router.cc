@@ -93,6 +93,7 @@ Router::Router(Options options)
                .make_gate = std::move(options.make_gate)},
               requests_),
       loads_(options.workers),
+      runs_(options.workers),
       reused_(options.workers),
       forecaster_(loads_, options.workers, options.latency_prior, options.block_size),
       affinity_(options.session_affinity),
@@ -349,11 +350,39 @@ void Router::on_first_token(RequestHandle handle, TimePoint now) {
 std::optional<WorkerId> Router::on_progress(RequestHandle handle, std::uint64_t tokens, TimePoint now) {
   RoutedRequest* const request = requests_.find(handle);
   if (request == nullptr) return std::nullopt;
+  runs_.leave(*request);
   loads_.on_progress(*request, tokens);
   caches_.on_progress(request->worker, now);
   forecaster_.on_progress(*request, tokens, now);
   on_worker_changed(request->worker);
   return request->worker;
+}
+
+void Router::join_run(RequestHandle handle) {
+  if (RoutedRequest* const request = requests_.find(handle)) runs_.join(*request);
+}
+
+void Router::leave_run(RequestHandle handle) {
+  if (RoutedRequest* const request = requests_.find(handle)) runs_.leave(*request);
+}
+
+std::size_t Router::on_run_step(WorkerId worker, TimePoint now) {
+  const std::span<const RequestId> run = runs_.ids(worker);
+  if (run.empty()) return 0;
+  const auto moved = [&](std::uint64_t from, std::uint64_t to) {
+    loads_.on_moved(worker, from, to);
+    forecaster_.on_moved(from, to);
+  };
+  loads_.on_run_step(worker, run.size());
+  runs_.on_step(worker);
+  caches_.on_progress(worker, now);
+  // The clock ticks when its own token comes, as with tokens one by one.
+  const std::size_t ticking = forecaster_.ticking(worker, run);
+  runs_.on_moved(worker, 0, ticking, moved);
+  forecaster_.on_run_step(worker, run.size(), ticking, now);
+  runs_.on_moved(worker, ticking, run.size(), moved);
+  on_worker_changed(worker);
+  return run.size();
 }
 
 void Router::on_whole_answer(RequestHandle handle, const WholeAnswer& answer, TimePoint now) {
@@ -379,8 +408,9 @@ void Router::on_failed(RequestHandle handle, std::string_view failure) {
 }
 
 void Router::on_finished(RequestHandle handle, bool completed, TimePoint now) {
-  const RoutedRequest* const request = requests_.find(handle);
+  RoutedRequest* const request = requests_.find(handle);
   if (request == nullptr) return;
+  runs_.leave(*request);
   log_.on_finished(request->decision, completed, request->output_tokens, now);
   // No first token was reported for an answer that arrived whole and without usage.
   const bool computed = request->decoding || completed;

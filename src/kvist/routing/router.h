@@ -21,6 +21,7 @@
 #include "kvist/routing/admission_check.h"
 #include "kvist/routing/cache_knowledge.h"
 #include "kvist/routing/decision_log.h"
+#include "kvist/routing/decode_runs.h"
 #include "kvist/routing/forecast_source.h"
 #include "kvist/routing/forecaster.h"
 #include "kvist/routing/kv_shortlist.h"
@@ -111,6 +112,14 @@ class Router {
   void on_first_token(RequestHandle request, TimePoint now);
   /// `tokens` more tokens were generated. Returns the worker, or nothing if the request has left it.
   std::optional<WorkerId> on_progress(RequestHandle request, std::uint64_t tokens, TimePoint now);
+  // For a caller that learns of a worker's steps, and not of every token: the same as on_progress() with one token for
+  // each request of the worker's run.
+  /// The request, whose first token has arrived, is in its worker's run from the next on_run_step() on, until it leaves
+  /// the run or its worker.
+  void join_run(RequestHandle request);
+  void leave_run(RequestHandle request);
+  /// Each request in the worker's run has one token more. Returns how many there are.
+  std::size_t on_run_step(WorkerId worker, TimePoint now);
   /// The whole answer arrived at once. Requires: no token of it was reported before, and on_usage() comes after this.
   void on_whole_answer(RequestHandle request, const WholeAnswer& answer, TimePoint now);
   /// The prompt's tokens and cached tokens as the engine reports them in its usage.
@@ -119,7 +128,8 @@ class Router {
   void on_failed(RequestHandle request, std::string_view failure);
   /// The request left its worker, however it ended. `completed`: its answer reached its end. Idempotent.
   void on_finished(RequestHandle request, bool completed, TimePoint now);
-  /// Null if the request has left its worker; otherwise valid until it does.
+  /// Null if the request has left its worker; otherwise valid until it does. Its output_tokens may lag behind while it
+  /// is in a run.
   [[nodiscard]] const RoutedRequest* find(RequestHandle request) const { return requests_.find(request); }
 
   /// Another gateway gave a request to a worker. It counts like one's own from here on: in loads, queues, prompts under
@@ -228,6 +238,7 @@ class Router {
   RoutedRequests requests_;
   CacheKnowledge caches_;
   LoadTracker loads_;
+  DecodeRuns runs_;
   ReusedPrefixes reused_;
   Forecaster forecaster_;
   spec::SessionAffinitySpec affinity_;

@@ -61,6 +61,10 @@ class LoadRun {
   Result<std::vector<LevelOutcome>> run();
 
  private:
+  /// Several gateways each see a part of a step, and mode clairvoyant looks into the engines' plans.
+  [[nodiscard]] bool advances_runs() const {
+    return sweep_.simulation.gateways.count == 1 && levels_.front().mode != spec::RoutingMode::kClairvoyant;
+  }
   [[nodiscard]] const LevelPlan& plan() const { return levels_[outcomes_.size() - 1]; }
   [[nodiscard]] LevelOutcome& outcome() { return outcomes_.back(); }
   void dispatch(const Event& event);
@@ -103,7 +107,8 @@ class LoadRun {
 Result<void> LoadRun::add_workers() {
   workers_.reserve(sweep_.deployment.workers.size());
   for (const spec::WorkerSpec& worker : sweep_.deployment.workers) {
-    KVIST_TRY(std::unique_ptr<engine::EngineDriver> driver, engine::make_timed_engine(worker, tokenizer_));
+    KVIST_TRY(std::unique_ptr<engine::EngineDriver> driver,
+              engine::make_timed_engine(worker, tokenizer_, advances_runs()));
     const WorkerId id(static_cast<std::uint32_t>(workers_.size()));
     workers_.emplace_back(id, std::move(driver), tokenizer_, time_, network_);
     if (levels_.front().mode == spec::RoutingMode::kClairvoyant && !sweep_.simulation.changes.empty())

@@ -54,11 +54,13 @@ struct Refusal {
   WorkerId worker = {};                 ///< the one that refused, on the way to the gateway
 };
 
-/// The result of one step for one answer: its text, and at the end its usage.
+/// The result of one step for one answer: its text, and at the end its usage. An answer that was in the worker's run
+/// has the text of the run before that.
 struct Piece {
   TurnId turn;
   std::uint32_t text_begin = 0;  ///< in StepMessage::text
-  std::uint32_t text_bytes = 0;  ///< 0: no content chunk
+  std::uint32_t run_bytes = 0;   ///< of the content chunks that came while it was in the run
+  std::uint32_t text_bytes = 0;  ///< of this step's content chunk, behind them; 0: none
   bool is_last = false;
   std::uint32_t prompt_tokens = 0;
   std::uint32_t cached_tokens = 0;
@@ -67,14 +69,22 @@ struct Piece {
 
 /// The results of one step, on the way from the worker to the gateway and to the client. They are one event instead of
 /// one per token. Pieces are in the order in which the worker writes them.
+///
+/// Answers that only go on have no piece: they are in the worker's run (engine/core.h, StepOutputs) from the message
+/// that has them in `joined` until the one that has them in `left`, and get one content chunk with each message whose
+/// `in_run` is not 0. Its text comes when they have left. Those that leave do so before anything else happens, and
+/// those that join have a chunk of this message.
 struct StepMessage {
   WorkerId worker;
+  std::uint32_t in_run = 0;  ///< answers in the run
+  std::vector<TurnId> joined;
+  std::vector<TurnId> left;
   std::vector<Piece> pieces;
   std::string text;
   std::vector<AnswerHead> heads;  ///< of answers that begin with it; the gateway adds them
 
   [[nodiscard]] std::string_view text_of(const Piece& piece) const {
-    return std::string_view(text).substr(piece.text_begin, piece.text_bytes);
+    return std::string_view(text).substr(piece.text_begin, std::size_t{piece.run_bytes} + piece.text_bytes);
   }
 };
 

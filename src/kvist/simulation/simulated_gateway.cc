@@ -149,9 +149,18 @@ void SimulatedGateway::on_step(StepMessage step) {
   for (const Piece& piece : step.pieces) {
     if (const Relayed* const relayed = live_.find(piece.turn)) dispatcher_.prefetch(relayed->life.decision().request);
   }
+  advance_run(step);
   for (const Piece& piece : step.pieces) relay(piece, step);
   // Pieces of abandoned answers are passed on too; the client ignores them.
   network_->step_to_client(std::move(step));
+}
+
+void SimulatedGateway::advance_run(const StepMessage& step) {
+  for (const TurnId turn : step.left)
+    if (const Relayed* const relayed = live_.find(turn)) dispatcher_.leave_run(relayed->life.decision().request);
+  for (const TurnId turn : step.joined)
+    if (const Relayed* const relayed = live_.find(turn)) dispatcher_.join_run(relayed->life.decision().request);
+  if (step.in_run > 0) dispatcher_.on_run_step(step.worker, time_->now());
 }
 
 void SimulatedGateway::relay(const Piece& piece, StepMessage& step) {

@@ -75,6 +75,7 @@ class SimulatedGateway {
   /// Carries out actions. Returns whether the answer under way continues to the client.
   bool act(TurnId id, Relayed& relayed, dispatch::LifeActions actions, std::vector<TokenId> prompt = {});
   void attempt(TurnId id, const Relayed& relayed, std::vector<TokenId> prompt);
+  void advance_run(const StepMessage& step);
   void relay(const Piece& piece, StepMessage& step);
   void over(TurnId id, dispatch::Outcome outcome);
   void arm_deadline();

@@ -25,7 +25,8 @@ SimulatedLoad::SimulatedLoad(Options options, workload::TurnSource& source, Virt
       time_(&time),
       network_(&network),
       observer_(&observer),
-      recorder_(options_.window) {}
+      recorder_(options_.window),
+      runs_(options_.worker_names.size()) {}
 
 TurnId SimulatedLoad::next_turn_id() {
   ++last_turn_;
@@ -102,21 +103,46 @@ void SimulatedLoad::on_step(const StepMessage& step) {
   const TimePoint now = time_->now();
   for (const Piece& piece : step.pieces) turns_.prefetch(piece.turn);
   for (const AnswerHead& head : step.heads) take_head(head);
+  for (const TurnId id : step.left)
+    if (Turn* const turn = turns_.find(id)) leave_run(*turn);
+  for (const TurnId id : step.joined)
+    if (Turn* const turn = turns_.find(id)) join_run(*turn, step.worker);
   std::uint32_t chunks = 0;
+  if (step.in_run > 0) {
+    Run& run = runs_[step.worker.value()];
+    run.times.add(now);
+    chunks = run.answers;
+  }
   for (const Piece& piece : step.pieces) {
     if (piece.is_last) observer_->on_usage(piece);
     Turn* const turn = turns_.find(piece.turn);
     if (turn == nullptr) continue;  // abandoned before
+    turn->reply += step.text_of(piece);
     if (piece.text_bytes > 0) {
       if (!turn->clock.has_first_token()) recorder_.on_first_token(now, now - turn->clock.sample().sent);
       turn->clock.on_content(now);
-      turn->reply += step.text_of(piece);
       ++chunks;
     }
     if (piece.is_last) take_end(piece.turn, *turn, piece);
   }
   // Once per step, because the recorder only needs the sum.
   if (chunks > 0) recorder_.on_content_chunks(now, chunks);
+}
+
+void SimulatedLoad::join_run(Turn& turn, WorkerId worker) {
+  Run& run = runs_[worker.value()];
+  turn.run = worker;
+  turn.run_times = run.times.reader();
+  ++run.answers;
+}
+
+// Its chunks are measured now.
+void SimulatedLoad::leave_run(Turn& turn) {
+  if (!turn.run) return;
+  --runs_[turn.run->value()].answers;
+  turn.run.reset();
+  turn.run_times.read([&turn](TimePoint at) { turn.clock.on_content(at); });
+  turn.run_times = {};
 }
 
 void SimulatedLoad::take_head(const AnswerHead& head) {
@@ -142,6 +168,7 @@ void SimulatedLoad::finish(TurnId id, TurnOutcome outcome, std::string error) {
   const TimePoint now = time_->now();
   Turn* const found = turns_.find(id);
   KVIST_CHECK(found != nullptr, "a turn ends once");
+  leave_run(*found);
   std::string reply = std::move(found->reply);
   workload::TurnSample sample = found->clock.finish(outcome, std::move(error), now);
   forget(id);
@@ -165,7 +192,9 @@ void SimulatedLoad::abandon() {
   std::ranges::sort(all);
   for (const auto& [conversation, id] : all) {
     network_->client_gone(id);
-    const workload::TurnSample sample = turns_.find(id)->clock.finish(TurnOutcome::kAbandoned, "", now);
+    Turn& turn = *turns_.find(id);
+    leave_run(turn);
+    const workload::TurnSample sample = turn.clock.finish(TurnOutcome::kAbandoned, "", now);
     forget(id);
     observer_->on_turn_ended(sample, now);
     recorder_.on_turn_finished(sample, now);

@@ -12,6 +12,7 @@
 #include "kvist/simulation/deadlines.h"
 #include "kvist/simulation/messages.h"
 #include "kvist/simulation/network.h"
+#include "kvist/simulation/step_times.h"
 #include "kvist/simulation/turn_table.h"
 #include "kvist/simulation/virtual_time.h"
 #include "kvist/workload/recorder.h"
@@ -68,6 +69,13 @@ class SimulatedLoad {
   struct Turn {
     workload::TurnClock clock{ConversationId(), 0, TimePoint()};
     std::string reply;
+    std::optional<WorkerId> run = {};  // the worker in whose run the answer is
+    StepTimes::Reader run_times = {};  // of its chunks there
+  };
+  // A worker's run, as far as its answers are awaited.
+  struct Run {
+    std::uint32_t answers = 0;
+    StepTimes times;
   };
 
   [[nodiscard]] TurnId next_turn_id();
@@ -77,6 +85,8 @@ class SimulatedLoad {
   void launch(std::vector<workload::StartTurn> turns);
   void take_head(const AnswerHead& head);
   void take_end(TurnId id, Turn& turn, const Piece& piece);
+  void join_run(Turn& turn, WorkerId worker);
+  void leave_run(Turn& turn);
   void forget(TurnId id);
   void finish(TurnId id, workload::TurnOutcome outcome, std::string error);
 
@@ -87,6 +97,7 @@ class SimulatedLoad {
   TurnObserver* observer_;
   workload::Recorder recorder_;
   TurnTable<Turn> turns_;
+  std::vector<Run> runs_;  // by WorkerId
   std::vector<std::uint32_t> free_places_;
   Deadlines deadlines_;
   std::uint64_t last_turn_ = 0;

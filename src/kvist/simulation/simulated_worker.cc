@@ -1,6 +1,7 @@
 #include "kvist/simulation/simulated_worker.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace kvist::simulation {
@@ -85,7 +86,7 @@ void SimulatedWorker::run() {
   if (driver_->step_end() != end) step_began_ = now;
   arm();
   if (!outputs_.events.empty()) network_->kv_events_to_gateway(id_, std::exchange(outputs_.events, {}));
-  if (!outputs_.outputs.empty()) send(outputs_.outputs);
+  if (!outputs_.outputs.empty() || !outputs_.left_run.empty() || outputs_.in_run > 0) send();
 }
 
 void SimulatedWorker::arm() {
@@ -96,12 +97,18 @@ void SimulatedWorker::arm() {
   if (next) time_->schedule(*next, {.subject = armings_, .worker = id_, .kind = EventKind::kWorkerTimer});
 }
 
-void SimulatedWorker::send(const std::vector<engine::RequestOutput>& outputs) {
+void SimulatedWorker::send() {
   StepMessage step;
   step.worker = id_;
-  step.pieces.reserve(outputs.size());
-  step.text.reserve(outputs.size());
-  for (const engine::RequestOutput& output : outputs) {
+  step.in_run = outputs_.in_run;
+  for (const RequestId id : outputs_.joined_run) step.joined.emplace_back(id.value());
+  for (const RequestId id : outputs_.left_run) step.left.emplace_back(id.value());
+  step.pieces.reserve(outputs_.outputs.size());
+  step.text.reserve(outputs_.outputs.size() + outputs_.run_tokens.size());
+  const TokenId* next_run_token = outputs_.run_tokens.data();
+  for (const engine::RequestOutput& output : outputs_.outputs) {
+    const std::span<const TokenId> run_tokens(next_run_token, output.run_tokens);
+    next_run_token += output.run_tokens;
     if (output.finish == engine::FinishReason::kAborted) {  // the client has left
       lost_.cached_tokens += output.cached_tokens;
       lost_.output_tokens += output.output_tokens;
@@ -109,8 +116,10 @@ void SimulatedWorker::send(const std::vector<engine::RequestOutput>& outputs) {
     }
     Piece piece{.turn = TurnId(output.id.value()), .text_begin = static_cast<std::uint32_t>(step.text.size())};
     // The timed engine's answers are ASCII prose, so no character is ever split between steps.
+    for (const TokenId token : run_tokens) tokenizer_->decode(token, step.text);
+    piece.run_bytes = static_cast<std::uint32_t>(step.text.size()) - piece.text_begin;
     for (const TokenId token : output.tokens) tokenizer_->decode(token, step.text);
-    piece.text_bytes = static_cast<std::uint32_t>(step.text.size()) - piece.text_begin;
+    piece.text_bytes = static_cast<std::uint32_t>(step.text.size()) - piece.text_begin - piece.run_bytes;
     if (output.finish) {
       piece.is_last = true;
       piece.prompt_tokens = output.prompt_tokens;
@@ -119,7 +128,7 @@ void SimulatedWorker::send(const std::vector<engine::RequestOutput>& outputs) {
     }
     step.pieces.push_back(piece);
   }
-  if (!step.pieces.empty()) network_->step_to_gateway(std::move(step));
+  if (!step.pieces.empty() || !step.left.empty() || step.in_run > 0) network_->step_to_gateway(std::move(step));
 }
 
 Duration SimulatedWorker::take_longest_step() {

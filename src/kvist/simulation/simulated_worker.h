@@ -56,7 +56,7 @@ class SimulatedWorker {
   void wake();
   void run();
   void arm();
-  void send(const std::vector<engine::RequestOutput>& outputs);
+  void send();
 
   WorkerId id_;
   std::unique_ptr<engine::EngineDriver> driver_;

@@ -20,7 +20,7 @@ Duration scaled(Duration modelled, double scale) {
 }  // namespace
 
 Result<std::unique_ptr<EngineDriver>> make_timed_engine(const spec::WorkerSpec& worker,
-                                                        const tokenizer::Tokenizer& tokenizer) {
+                                                        const tokenizer::Tokenizer& tokenizer, bool decode_runs) {
   if (worker.cpu) {
     return fail(ErrorCode::kUnsupported,
                 fmt::format("worker {} computes its model: that is no timed engine", worker.name));
@@ -36,8 +36,10 @@ Result<std::unique_ptr<EngineDriver>> make_timed_engine(const spec::WorkerSpec& 
                                   .output_length = worker.output_length,
                                   .time_scale = worker.time_scale,
                                   .acceptance = worker.speculation.acceptance};
+  CoreOptions core = core_options(worker);
+  core.decode_runs = decode_runs;
   return std::make_unique<EngineDriver>(
-      core_options(worker), std::make_unique<TimedExecutor>(std::move(executor), tokenizer), std::move(driver));
+      std::move(core), std::make_unique<TimedExecutor>(std::move(executor), tokenizer), std::move(driver));
 }
 
 }  // namespace kvist::engine

@@ -10,9 +10,10 @@
 
 namespace kvist::engine {
 
-/// Requires: `tokenizer` outlives the driver; `worker` is resolved (perfmodel::resolve). Errors: a step-time model that
-/// cannot be built.
+/// `decode_runs`: see CoreOptions. Requires: `tokenizer` outlives the driver; `worker` is resolved
+/// (perfmodel::resolve). Errors: a step-time model that cannot be built.
 [[nodiscard]] Result<std::unique_ptr<EngineDriver>> make_timed_engine(const spec::WorkerSpec& worker,
-                                                                      const tokenizer::Tokenizer& tokenizer);
+                                                                      const tokenizer::Tokenizer& tokenizer,
+                                                                      bool decode_runs = false);
 
 }  // namespace kvist::engine

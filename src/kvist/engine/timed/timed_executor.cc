@@ -86,6 +86,8 @@ class alignas(64) Answer {
     return next_of_text(tokenizer);
   }
   [[nodiscard]] bool ended() const { return remaining_ == 0; }
+  /// kEndlessAnswer: as many as are asked for.
+  [[nodiscard]] std::uint64_t remaining() const { return remaining_; }
   /// Whether a draft of the last token is accepted, when drafts at that position are with this probability.
   [[nodiscard]] bool accepts(double probability) const {
     return RandomStream(mix_seed({acceptance_seed_, given_})).uniform() < probability;
@@ -121,7 +123,7 @@ class alignas(64) Answer {
 
 }  // namespace
 
-class TimedExecutor::Impl {
+class TimedExecutor::Impl final : public AnswerSource {
  public:
   Impl(Options options, const tokenizer::Tokenizer& tokenizer) : options_(std::move(options)), tokenizer_(&tokenizer) {
     KVIST_CHECK(options_.time_scale > 0, fmt::format("time_scale is {}, not above 0", options_.time_scale));
@@ -135,6 +137,16 @@ class TimedExecutor::Impl {
   }
 
   void release(SlotId slot) { answers_[slot.value()].end(); }
+
+  [[nodiscard]] std::optional<std::uint64_t> tokens_left(SlotId slot) const override {
+    const Answer& answer = answers_[slot.value()];
+    if (answer.has_logprobs()) return std::nullopt;
+    return answer.remaining();
+  }
+  void take(SlotId slot, std::uint32_t count, std::vector<TokenId>& tokens) override {
+    Answer& answer = answers_[slot.value()];
+    for (std::uint32_t i = 0; i < count; ++i) tokens.push_back(answer.next(*tokenizer_));
+  }
 
   [[nodiscard]] Duration duration(const StepPlan& plan) const {
     const Duration unscaled = options_.step_time.step_time(plan.load);
@@ -192,6 +204,10 @@ std::optional<Duration> TimedExecutor::duration(const StepPlan& plan) {
 }
 void TimedExecutor::finish(const StepPlan& plan, StepResult& result) {
   impl_->finish(plan, result);
+}
+
+AnswerSource* TimedExecutor::answers() {
+  return impl_.get();
 }
 
 }  // namespace kvist::engine

@@ -34,6 +34,7 @@ class TimedExecutor final : public Executor {
   void on_release(SlotId slot) override;
   [[nodiscard]] std::optional<Duration> duration(const StepPlan& plan) override;
   void finish(const StepPlan& plan, StepResult& result) override;
+  [[nodiscard]] AnswerSource* answers() override;
 
  private:
   class Impl;
