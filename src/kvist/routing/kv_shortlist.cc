@@ -128,15 +128,18 @@ KvPolicy::Preference KvShortlist::Choice::preference(std::uint32_t i) const {
 void KvShortlist::Choice::forecast_tied() {
   const Candidate least = cheapest();
   const double most = KvPolicy::most_in_tie(least);
-  std::vector<std::uint32_t>& tied = list.tied_;
+  std::vector<Tied>& tied = list.tied_;
   tied.clear();
   for (std::uint32_t i = 0; i < usable.size(); ++i)
-    if (may_tie(i, least, most)) tied.push_back(i);
+    if (may_tie(i, least, most)) tied.push_back({.preference = preference(i), .position = i});
   while (true) {
-    const auto first = std::ranges::min_element(tied, {}, [&](std::uint32_t i) { return preference(i); });
-    if (list.exact_[*first] != kNone) return;
-    if (KvPolicy::possible_cost(forecast(*first), least) <= most) continue;
-    *first = tied.back();
+    Tied& first = *std::ranges::min_element(tied, {}, &Tied::preference);
+    if (list.exact_[first.position] != kNone) return;
+    if (KvPolicy::possible_cost(forecast(first.position), least) <= most) {
+      first.preference = preference(first.position);
+      continue;
+    }
+    first = tied.back();
     tied.pop_back();
   }
 }

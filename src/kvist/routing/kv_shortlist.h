@@ -54,6 +54,11 @@ class KvShortlist {
     std::uint32_t position = 0;  // among the usable workers
     friend auto operator<=>(const Bound&, const Bound&) = default;
   };
+  /// A worker that may win a tie.
+  struct Tied {
+    KvPolicy::Preference preference;
+    std::uint32_t position = 0;  // among the usable workers
+  };
   struct Choice;
 
   const Forecaster* forecaster_;
@@ -62,7 +67,7 @@ class KvShortlist {
   std::vector<std::uint32_t> exact_;  // likewise: the position of its candidate with an exact forecast, or kNone
   std::vector<Bound> bounds_;
   std::vector<double> cheapest_;
-  std::vector<std::uint32_t> tied_;
+  std::vector<Tied> tied_;
 };
 
 }  // namespace kvist::routing

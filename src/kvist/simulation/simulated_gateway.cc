@@ -156,10 +156,14 @@ void SimulatedGateway::on_step(StepMessage step) {
 }
 
 void SimulatedGateway::advance_run(const StepMessage& step) {
+  const auto at_worker = [&](TurnId turn) -> const dispatch::RequestLife* {
+    const Relayed* const relayed = live_.find(turn);
+    return relayed != nullptr && relayed->life.decision().worker == step.worker ? &relayed->life : nullptr;
+  };
   for (const TurnId turn : step.left)
-    if (const Relayed* const relayed = live_.find(turn)) dispatcher_.leave_run(relayed->life.decision().request);
+    if (const auto* const life = at_worker(turn)) dispatcher_.leave_run(life->decision().request);
   for (const TurnId turn : step.joined)
-    if (const Relayed* const relayed = live_.find(turn)) dispatcher_.join_run(relayed->life.decision().request);
+    if (const auto* const life = at_worker(turn)) dispatcher_.join_run(life->decision().request);
   if (step.in_run > 0) dispatcher_.on_run_step(step.worker, time_->now());
 }
 

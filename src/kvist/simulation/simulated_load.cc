@@ -104,7 +104,7 @@ void SimulatedLoad::on_step(const StepMessage& step) {
   for (const Piece& piece : step.pieces) turns_.prefetch(piece.turn);
   for (const AnswerHead& head : step.heads) take_head(head);
   for (const TurnId id : step.left)
-    if (Turn* const turn = turns_.find(id)) leave_run(*turn);
+    if (Turn* const turn = turns_.find(id); turn != nullptr && turn->run == step.worker) leave_run(*turn);
   for (const TurnId id : step.joined)
     if (Turn* const turn = turns_.find(id)) join_run(*turn, step.worker);
   std::uint32_t chunks = 0;

@@ -85,6 +85,19 @@ class alignas(64) Answer {
     if (remaining_ != kEndlessAnswer) --remaining_;
     return next_of_text(tokenizer);
   }
+  /// Appends the next `count` tokens, none of which is the last one.
+  void next(std::uint64_t count, const tokenizer::Tokenizer& tokenizer, std::vector<TokenId>& tokens) {
+    given_ += count;
+    if (remaining_ != kEndlessAnswer) remaining_ -= count;
+    while (count > 0) {
+      if (at_ == piece_.size()) refill(tokenizer);
+      const std::uint64_t some = std::min<std::uint64_t>(count, piece_.size() - at_);
+      const auto from = piece_.begin() + static_cast<std::ptrdiff_t>(at_);
+      tokens.insert(tokens.end(), from, from + static_cast<std::ptrdiff_t>(some));
+      at_ += some;
+      count -= some;
+    }
+  }
   [[nodiscard]] bool ended() const { return remaining_ == 0; }
   /// kEndlessAnswer: as many as are asked for.
   [[nodiscard]] std::uint64_t remaining() const { return remaining_; }
@@ -145,7 +158,8 @@ class TimedExecutor::Impl final : public AnswerSource {
   }
   void take(SlotId slot, std::uint32_t count, std::vector<TokenId>& tokens) override {
     Answer& answer = answers_[slot.value()];
-    for (std::uint32_t i = 0; i < count; ++i) tokens.push_back(answer.next(*tokenizer_));
+    KVIST_CHECK(count < answer.remaining(), "the last token of an answer is sampled in its step");
+    answer.next(count, *tokenizer_, tokens);
   }
 
   [[nodiscard]] Duration duration(const StepPlan& plan) const {
