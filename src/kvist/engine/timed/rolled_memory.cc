@@ -12,6 +12,7 @@ void RolledMemory::begin(const CoreView& view, std::uint64_t asked) {
   touched_.clear();
   more_uses_.resize(pool_->total_blocks(), 0);
   refused_ = nullptr;
+  matched_ = nullptr;
   std::uint64_t promised = 0;
   for (const SequenceView& running : view.running) promised += running.total_blocks - running.blocks.size();
   ample_ = promised + asked <= pool_->free_blocks();
@@ -35,7 +36,11 @@ std::uint32_t RolledMemory::hold(const SequenceView& running) {
   return static_cast<std::uint32_t>(holders_.size() - 1);
 }
 
+// The pool does not change while an engine is rolled forward.
 void RolledMemory::match(const Demand& demand) {
+  if (matched_ != nullptr && matched_ == demand.block_hashes.data() && matched_cached_ == demand.cached) return;
+  matched_ = demand.block_hashes.data();
+  matched_cached_ = demand.cached;
   pool_->find_prefix(demand.block_hashes.first(std::min<std::size_t>(demand.cached, demand.block_hashes.size())),
                      match_);
 }

@@ -59,7 +59,9 @@ class RolledMemory {
   std::deque<std::vector<kv::BlockId>> found_;  // the blocks of holders that were admitted here
   std::vector<std::int32_t> more_uses_;         // than the pool knows, by block
   std::vector<kv::BlockId> touched_;            // where that was not 0 at some time
-  std::vector<kv::BlockId> match_;              // of the last demand
+  std::vector<kv::BlockId> match_;              // of the last demand, which these two name
+  const kv::BlockHash* matched_ = nullptr;
+  std::uint32_t matched_cached_ = 0;
   // Of the last demand that was refused: while nothing leaves it is refused again.
   const kv::BlockHash* refused_ = nullptr;
   std::uint32_t refused_cached_ = 0;
