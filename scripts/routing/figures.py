@@ -39,7 +39,7 @@ def of_turns(turns, ideal, warmup):
 
 @dataclasses.dataclass
 class Cell:
-    """A workload at a load: the figures of every mode, seed by seed."""
+    """A workload at a load: the figures of every mode, seed by seed. The oracle may be in the first runs alone; it is compared in these."""
     load: int  # percent of the capacity
     rate: float
     runs: list  # of {mode: {figure: value}}
@@ -50,20 +50,24 @@ class Cell:
         self.title = self.title or f"{self.load} %"
         self.saturated = self.load > 100 if self.saturated is None else self.saturated
 
-    def mean(self, mode, figure):
-        return statistics.mean(run[mode][figure] for run in self.runs)
+    def runs_with(self, *modes):
+        return [run for run in self.runs if all(mode in run for mode in modes)]
+
+    def mean(self, mode, figure, runs=None):
+        return statistics.mean(run[mode][figure] for run in runs or self.runs_with(mode))
 
     @property
     def modes(self):
         return list(self.runs[0])
 
-    def best_other(self, figure):
-        others = [(self.mean(mode, figure), mode) for mode in self.modes if mode not in (CANDIDATE, ORACLE)]
+    def best_other(self, figure, runs=None):
+        others = [(self.mean(mode, figure, runs), mode) for mode in self.modes if mode not in (CANDIDATE, ORACLE)]
         return (max if figure in LARGER_IS_BETTER else min)(others)
 
     def ratio(self, figure, mode=CANDIDATE, against=None):
-        other = self.mean(against, figure) if against else self.best_other(figure)[0]
-        mine = self.mean(mode, figure)
+        runs = self.runs_with(mode, *([against] if against else []))
+        other = self.mean(against, figure, runs) if against else self.best_other(figure, runs)[0]
+        mine = self.mean(mode, figure, runs)
         return mine / other if other else 1.0 if mine == other else math.inf
 
     def spread(self, figure, against):
@@ -74,7 +78,8 @@ class Cell:
     def meets(self, figure, mode=CANDIDATE):
         """Whether the mode keeps the bar of this figure; None: there is none at this load."""
         if figure == "goodput":
-            return self.mean(mode, figure) >= self.best_other(figure)[0] - SAME_GOODPUT
+            runs = self.runs_with(mode)
+            return self.mean(mode, figure, runs) >= self.best_other(figure, runs)[0] - SAME_GOODPUT
         if self.saturated:
             return self.ratio("ttft_p95", mode, "dynamo") <= BEYOND_BAR if figure == "ttft_p95" else None
         if figure == "tokens_per_s":

@@ -38,6 +38,12 @@ def measure(kvist, folder, workload, rate, seed, modes):
     return {mode: figures.of_turns(turns[mode], ideal, workload.warmup) for mode in modes}
 
 
+def of_trace(modes, load, number):
+    """The modes on one of the traces, counted from 0. The oracle rolls every engine forward for each request, through all that wait there: beyond
+    saturation that takes longer than all other modes together. So it has the first trace alone, up to what the fleet keeps up with."""
+    return [mode for mode in modes if mode != figures.ORACLE or (number == 0 and load <= 100)]
+
+
 def find_capacities(kvist, chosen, again, pool):
     known = {} if again else capacity.known()
     missing = [workload for workload in chosen if workload.name not in known]
@@ -57,7 +63,7 @@ def measure_all(kvist, chosen, capacities, loads, modes, seeds, pool):
             for load in loads:
                 rate = capacities[workload.name] * load / 100
                 tasks[workload.name, load] = [
-                    pool.submit(measure, kvist, folder, workload, rate, workloads.FIRST_SEED + i, modes)
+                    pool.submit(measure, kvist, folder, workload, rate, workloads.FIRST_SEED + i, of_trace(modes, load, i))
                     for i in range(min(workload.seeds, seeds or workload.seeds))]
         cells = {}
         for workload in chosen:

@@ -42,6 +42,16 @@ def beyond_saturation_only_the_tail_and_goodput_count():
     assert figures.Cell(120, 1, [run(0.89, 1, 0.5)]).misses() == []
 
 
+def the_oracle_is_compared_where_it_ran():
+    first, second = run(1.0, 1.0, 0.8), run(3.0, 1.0, 0.8)
+    del second["clairvoyant"]
+    cell = figures.Cell(60, 1, [first, second])
+    assert cell.ratio("ttft_p50") == 2 and cell.misses()
+    assert cell.ratio("ttft_p50", "kv", "clairvoyant") == 1.25
+    assert cell.ratio("ttft_p50", "clairvoyant") == 0.8 and cell.meets("goodput", "clairvoyant") is True
+    assert cell.ratio("ttft_p50", "kv", "dynamo") == 2
+
+
 def intervals_are_students():
     mean, low, high = figures.interval([0.5, 2.0])
     assert math.isclose(mean, 1) and math.isclose(low * high, 1)
