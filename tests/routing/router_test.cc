@@ -155,6 +155,22 @@ TEST_F(RouterTest, AnswersUnderWayTakeTheRoomOfReusedPrefixes) {
   EXPECT_DOUBLE_EQ(displaced_ms(), 0);
 }
 
+// Of six blocks four are taken by a prompt in flight that nobody came back to: another one of four has to wait for
+// memory, but there is no prefix that it displaces.
+TEST_F(RouterTest, WhatIsInFlightIsNotDisplaced) {
+  Router router = make(spec::RoutingMode::kKv);
+  for (WorkerView& worker : fleet_) worker.limits = {.block_size = kBlockSize, .kv_blocks = 6};
+  fleet_[1].available = fleet_[2].available = false;
+  ASSERT_TRUE(router.route(query(1, 16), fleet_, now_));
+  RouteQuery other = query(2, 16);
+  other.blocks = std::make_shared<const std::vector<kv::BlockHash>>(
+      kv::hash_blocks(kv::root_hash({.model = "m", .lora = "other", .cache_salt = ""}), tokens(16), kBlockSize));
+  ASSERT_TRUE(router.route(other, fleet_, now_));
+  const Forecast& forecast = router.log().newest(0).candidates.front().forecast;
+  EXPECT_DOUBLE_EQ(forecast.displaced_ms, 0);
+  EXPECT_FALSE(forecast.has_slot);
+}
+
 TEST_F(RouterTest, KvMemoryIsCountedInBlocksOfTheRoutersSize) {
   Router router = make(spec::RoutingMode::kKv);
   fleet_[0].limits = {.block_size = kBlockSize, .kv_blocks = 600};

@@ -53,7 +53,8 @@ void Router::leave_out_new_workers(std::span<const WorkerView> fleet) {
 }
 
 // What is in flight is not evicted, whether a request has reused it or not. So the answers so far take memory, and so
-// do the parts of prompts that are not reused prefixes.
+// do the parts of prompts that are not reused prefixes. Nothing but reused prefixes can be lost, and the prompt's own
+// are not: where requests in flight alone need more than there is, they wait, which the forecast counts by itself.
 std::uint64_t Router::displaced_blocks(WorkerId worker, std::size_t prompt_blocks, const EngineLimits& limits) const {
   if (limits.kv_blocks == 0) return 0;
   const std::uint64_t kv_blocks = in_blocks_of(block_size_, limits).kv_blocks;
@@ -65,7 +66,7 @@ std::uint64_t Router::displaced_blocks(WorkerId worker, std::size_t prompt_block
   // The same question as below, without a division, because it is asked of every worker.
   if (prompts * block_size_ + load.output_tokens <= kv_blocks * block_size_) return 0;
   const std::uint64_t all = prompts + load.output_tokens / block_size_;
-  return all - std::min(all, kv_blocks);
+  return std::min(all - std::min(all, kv_blocks), reused_.blocks(worker) - reused_depths_[i]);
 }
 
 // A prefix with which a share of all requests begins should be on that share of the workers, and on more of them if so
