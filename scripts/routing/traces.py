@@ -114,7 +114,8 @@ INTRODUCTION = """# Routing policies on a production-like trace
 Made by `make routing-traces` (`TRACE=FILE` adds a trace of one's own) in virtual time, with fleets of several sizes: workers {fleet}. Bars,
 words and figures are those of [Routing policies, simulated](routing.md): {met} bars met, {missed} missed. The first trace is made here and
 has the statistics of Mooncake's synthetic trace: short prompts, long ones, and documents about which questions come again and again. A fleet
-counts as saturated if none of `kv`, `lmetric` and `llm_d` keeps up with the trace.
+counts as saturated if none of `kv`, `lmetric` and `llm_d` keeps up with the trace. Each is one run of one trace: where queues are long, a single
+other decision early on moves TTFT p95 by a tenth to a fifth.
 """
 
 
