@@ -57,6 +57,7 @@ class CacheKnowledgeTest : public ::testing::Test {
     finish(request, true, 1);
     now_ += std::chrono::seconds(3);  // nothing has ended recently any more
   }
+  CacheTrust trust(WorkerId worker) const { return caches_.trust(worker, fleet_[worker.value()].events_exact); }
   CacheTrustReport report(WorkerId worker) const { return caches_.report(worker, fleet_[worker.value()].events_exact); }
 
   RoutedRequests requests_;
@@ -74,7 +75,7 @@ TEST_F(CacheKnowledgeTest, EventsDecideWhereTheyAreExact) {
   store(a_, 60);
   const BlockKeys keys = prompt();
   EXPECT_EQ(match(keys)[0].blocks, 60U);
-  EXPECT_EQ(match(keys)[0].trust, CacheTrust::kExact);
+  EXPECT_EQ(trust(a_), CacheTrust::kExact);
   EXPECT_EQ(match(keys)[1].blocks, 0U);
 }
 
@@ -101,7 +102,7 @@ TEST_F(CacheKnowledgeTest, WithoutEventsARoutedPromptCountsUntilItExpires) {
   fleet_[0].events_exact = false;
   const BlockKeys keys = prompt();
   route(a_, keys);
-  EXPECT_EQ(match(keys)[0].trust, CacheTrust::kPredicted);
+  EXPECT_EQ(trust(a_), CacheTrust::kPredicted);
   EXPECT_EQ(match(keys)[0].blocks, kBlocks);
   now_ += std::chrono::minutes(3);
   EXPECT_EQ(match(keys)[0].blocks, 0U);
@@ -112,7 +113,7 @@ TEST_F(CacheKnowledgeTest, ABrokenStreamKeepsItsEventsAndTheRoutedPrompts) {
   const BlockKeys keys = prompt();
   fleet_[0].events_exact = false;
   EXPECT_EQ(match(keys)[0].blocks, 60U);
-  EXPECT_EQ(match(keys)[0].trust, CacheTrust::kPredicted);
+  EXPECT_EQ(trust(a_), CacheTrust::kPredicted);
   fleet_[0].events_exact = true;
   route(a_, keys);
   fleet_[0].events_exact = false;
@@ -146,13 +147,13 @@ TEST_F(CacheKnowledgeTest, ContradictedEventsAreNotTrustedUntilAnswersAgreeAgain
   store(a_);
   const BlockKeys keys = prompt();
   for (int i = 0; i < 40; ++i) answer(a_, keys, 0.2);
-  EXPECT_NE(match(keys)[0].trust, CacheTrust::kExact);
+  EXPECT_NE(trust(a_), CacheTrust::kExact);
   EXPECT_EQ(report(a_).distrusted, 1U);
   EXPECT_LT(match(keys)[0].blocks, kBlocks / 3);
-  EXPECT_EQ(match(keys)[1].trust, CacheTrust::kExact);
+  EXPECT_EQ(trust(b_), CacheTrust::kExact);
   store(a_, 1, 7);  // its events come
   for (int i = 0; i < 40; ++i) answer(a_, keys, 1);
-  EXPECT_EQ(match(keys)[0].trust, CacheTrust::kExact);
+  EXPECT_EQ(trust(a_), CacheTrust::kExact);
   EXPECT_EQ(match(keys)[0].blocks, kBlocks);
 }
 
@@ -160,10 +161,10 @@ TEST_F(CacheKnowledgeTest, AResetStreamIsTrustedAgain) {
   store(a_);
   const BlockKeys keys = prompt();
   for (int i = 0; i < 60; ++i) answer(a_, keys, 0);
-  EXPECT_NE(match(keys)[0].trust, CacheTrust::kExact);
+  EXPECT_NE(trust(a_), CacheTrust::kExact);
   reset_events(caches_, a_);
   store(a_);
-  EXPECT_EQ(match(keys)[0].trust, CacheTrust::kExact);
+  EXPECT_EQ(trust(a_), CacheTrust::kExact);
   EXPECT_EQ(match(keys)[0].blocks, kBlocks);
 }
 
@@ -189,7 +190,7 @@ TEST_F(CacheKnowledgeTest, WithoutUsageNothingChanges) {
   store(a_);
   const BlockKeys keys = prompt();
   for (int i = 0; i < 100; ++i) finish(route(a_, keys), true, 1);
-  EXPECT_EQ(match(keys)[0].trust, CacheTrust::kExact);
+  EXPECT_EQ(trust(a_), CacheTrust::kExact);
   EXPECT_EQ(report(a_).events_share, 1.0);
 }
 
@@ -213,10 +214,10 @@ TEST_F(CacheKnowledgeTest, EventsThatStopWhileTheWorkerStoresBlocksAreSilent) {
   now_ += std::chrono::milliseconds(200);
   caches_.on_progress(a_, now_);
   EXPECT_TRUE(report(a_).events_silent);
-  EXPECT_EQ(match(keys)[0].trust, CacheTrust::kPredicted);
+  EXPECT_EQ(trust(a_), CacheTrust::kPredicted);
   EXPECT_EQ(match(keys)[0].blocks, kBlocks) << "what was told is still the best there is";
   store(a_, 1, 7);
-  EXPECT_EQ(match(keys)[0].trust, CacheTrust::kExact);
+  EXPECT_EQ(trust(a_), CacheTrust::kExact);
 }
 
 TEST_F(CacheKnowledgeTest, AWorkerThatHadNothingToStoreIsNotSilent) {

@@ -105,6 +105,30 @@ BlockKeys keys(std::initializer_list<std::uint64_t> hashes) {
   return std::make_shared<const Prompt>(std::move(prompt));
 }
 
+TEST(PrefixUse, LookUpsSideBySideFindWhatEachFindsAlone) {
+  constexpr std::uint32_t kWorkers = 70;
+  RandomStream random(7);
+  std::vector<PrefixUse> trees(PrefixUse::kMostLookUps);
+  for (PrefixUse& tree : trees) {
+    for (std::int64_t i = random.uniform_int(0, 200); i > 0; --i)
+      tree.add(WorkerId(static_cast<std::uint32_t>(random.uniform_int(0, kWorkers - 1))),
+               std::make_shared<const Prompt>(random_prompt(random)));
+  }
+  for (int i = 0; i < 500; ++i) {
+    const Prompt asked = i == 0 ? Prompt() : random_prompt(random);
+    std::vector<std::vector<std::uint32_t>> alone, together;
+    std::vector<PrefixUse::LookUp> look_ups;
+    alone.resize(trees.size(), std::vector<std::uint32_t>(kWorkers, 99));
+    together = alone;
+    for (std::size_t t = 0; t < trees.size(); ++t) {
+      trees[t].match(asked, alone[t]);
+      look_ups.push_back({.prefixes = &trees[t], .depths = together[t]});
+    }
+    PrefixUse::match(asked, look_ups);
+    ASSERT_EQ(together, alone);
+  }
+}
+
 // Two 32-bit token ids can be chosen so that the hash of their block does not depend on what is before it.
 TEST(PrefixUse, PromptsWhoseHashesMeetAgainStayApart) {
   PrefixUse use;

@@ -1,8 +1,13 @@
 #include "kvist/routing/cache_knowledge.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
+#include <type_traits>
 #include <utility>
+
+#include "kvist/base/check.h"
 
 namespace kvist::routing {
 namespace {
@@ -67,36 +72,51 @@ void CacheKnowledge::weigh(WorkerId id) {
 
 void CacheKnowledge::match(std::span<const kv::BlockHash> prompt, std::span<const WorkerView> fleet,
                            std::span<const std::uint32_t> in_flight, bool with_in_flight, TimePoint now,
-                           std::span<CacheDepth> depths) {
+                           std::span<CacheDepth> depths, std::initializer_list<PrefixUse::LookUp> besides) {
   now_ = now;
   routed_.expire(now);
   recently_ended_.expire(now);
   look_up(prompt);
-  routed_.match(prompt, by_prediction_);
-  recently_ended_.match(prompt, recently_ended_depths_);
+  std::array<PrefixUse::LookUp, PrefixUse::kMostLookUps> look_ups = {routed_.look_up(by_prediction_),
+                                                                     recently_ended_.look_up(recently_ended_depths_)};
+  KVIST_CHECK(besides.size() + 2 <= look_ups.size(), "there is room for the look-ups of others");
+  std::ranges::copy(besides, look_ups.begin() + 2);
+  PrefixUse::match(prompt, std::span(look_ups).first(besides.size() + 2));
+  static_assert(std::is_trivially_copyable_v<CacheDepth>);
+  std::memset(static_cast<void*>(depths.data()), 0,
+              depths.size_bytes());  // a loop over members takes ten times as long
   auto lower = lower_tiers_.begin();
+  // Most workers of a large fleet know nothing of a prompt. Which ones do is not foreseeable, so they are found first,
+  // without a branch, and asked with their memory on its way.
+  std::size_t count = 0;
+  known_.resize(depths.size());
   for (std::size_t i = 0; i < depths.size(); ++i) {
-    const Weights& weights = weights_[i];
-    const CacheTrust trust = weights.trust(fleet[i].events_exact);
-    // Most workers of a large fleet know nothing of a prompt.
-    if ((by_events_[i] | by_prediction_[i] | in_flight[i] | recently_ended_depths_[i]) == 0) {
-      depths[i] = {.trust = trust};
-      continue;
-    }
-    const bool has_lower = lower != lower_tiers_.end() && lower->worker.value() == i;
-    const LowerTiers below = has_lower ? *lower++ : LowerTiers();
-    depths[i].trust = trust;
-    depths[i].lower_tiers = below.blocks;
-    depths[i].held = scaled(by_events_[i], weights.events);
-    std::uint32_t& blocks = depths[i].blocks =
-        below.discount == 0 ? depths[i].held : scaled(by_events_[i] - below.discount, weights.events);
-    if (depths[i].trust == CacheTrust::kExact) {
-      if (with_in_flight) blocks = std::max({blocks, in_flight[i], recently_ended_depths_[i]});
-    } else if (by_prediction_[i] > 0) {
-      blocks = std::max(blocks, scaled(by_prediction_[i], weights.predicted));
-    }
-    depths[i].held = std::max(depths[i].held, blocks);
+    known_[count] = static_cast<std::uint32_t>(i);
+    count += (by_events_[i] | by_prediction_[i] | in_flight[i] | recently_ended_depths_[i]) == 0 ? 0 : 1;
   }
+  constexpr std::size_t kAhead = 8;
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::size_t ahead = known_[std::min(k + kAhead, count - 1)];
+    __builtin_prefetch(&weights_[ahead]);
+    __builtin_prefetch(&fleet[ahead].events_exact);
+    const std::size_t i = known_[k];
+    const bool has_lower = lower != lower_tiers_.end() && lower->worker.value() == i;
+    depths[i] = depth(i, fleet[i].events_exact, in_flight[i], with_in_flight, has_lower ? *lower++ : LowerTiers());
+  }
+}
+
+CacheDepth CacheKnowledge::depth(std::size_t i, bool events_exact, std::uint32_t in_flight, bool with_in_flight,
+                                 const LowerTiers& below) const {
+  const Weights& weights = weights_[i];
+  CacheDepth depth{.held = scaled(by_events_[i], weights.events), .lower_tiers = below.blocks};
+  depth.blocks = below.discount == 0 ? depth.held : scaled(by_events_[i] - below.discount, weights.events);
+  if (weights.trust(events_exact) == CacheTrust::kExact) {
+    if (with_in_flight) depth.blocks = std::max({depth.blocks, in_flight, recently_ended_depths_[i]});
+  } else if (by_prediction_[i] > 0) {
+    depth.blocks = std::max(depth.blocks, scaled(by_prediction_[i], weights.predicted));
+  }
+  depth.held = std::max(depth.held, depth.blocks);
+  return depth;
 }
 
 void CacheKnowledge::look_up(std::span<const kv::BlockHash> prompt) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,7 +32,6 @@ struct CacheDepth {
   std::uint32_t blocks = 0;
   std::uint32_t held = 0;         ///< the same, but each of them counts as one
   std::uint32_t lower_tiers = 0;  ///< how many of them are outside of device memory, by the events
-  CacheTrust trust = CacheTrust::kNone;
 };
 
 /// How well one worker's cache is known, for metrics.
@@ -83,10 +83,14 @@ class CacheKnowledge {
 
   /// Sets depths[w] for every worker of the fleet. `in_flight` is, per worker, the number of leading blocks that its
   /// requests use (LoadTracker). If `with_in_flight` is false, these do not count, nor do those of requests that ended
-  /// a moment ago.
+  /// a moment ago. `besides` are made at the same time, and may be the one that fills `in_flight`.
   void match(std::span<const kv::BlockHash> prompt, std::span<const WorkerView> fleet,
-             std::span<const std::uint32_t> in_flight, bool with_in_flight, TimePoint now,
-             std::span<CacheDepth> depths);
+             std::span<const std::uint32_t> in_flight, bool with_in_flight, TimePoint now, std::span<CacheDepth> depths,
+             std::initializer_list<PrefixUse::LookUp> besides = {});
+  /// How well the worker's cache is known, if its event stream is exact, or is not.
+  [[nodiscard]] CacheTrust trust(WorkerId worker, bool events_exact) const {
+    return weights_[worker.value()].trust(events_exact);
+  }
   /// Records that the request of the last match() goes to its worker. `max_blocks` is the size of its KV memory, 0 if
   /// unknown.
   void on_routed(RoutedRequest& request, std::uint32_t max_blocks, TimePoint now);
@@ -154,10 +158,18 @@ class CacheKnowledge {
     CacheTrust without = CacheTrust::kPredicted;
     [[nodiscard]] CacheTrust trust(bool events_exact) const { return events_exact ? with_events : without; }
   };
+  // What lower tiers take from by_events_, in blocks; only for workers with blocks there, few or none as a rule.
+  struct LowerTiers {
+    WorkerId worker;
+    std::uint32_t blocks = 0;
+    std::uint32_t discount = 0;
+  };
   // Requires: called after each change of what the weights follow from.
   void weigh(WorkerId id);
   void weigh_prediction(const RoutedRequest& request, std::uint64_t by_prediction, std::uint64_t cached_tokens);
   [[nodiscard]] bool blocks_were_due(const RoutedRequest& request, std::uint64_t output_tokens) const;
+  [[nodiscard]] CacheDepth depth(std::size_t worker, bool events_exact, std::uint32_t in_flight, bool with_in_flight,
+                                 const LowerTiers& below) const;
   void look_up(std::span<const kv::BlockHash> prompt);
   void weigh_lower_tiers(std::span<const kv_index::LowerTierMatch> found);
   void forget_routed(WorkerId id);
@@ -179,12 +191,7 @@ class CacheKnowledge {
   std::vector<std::uint32_t> by_events_;
   std::vector<std::uint32_t> by_prediction_;
   std::vector<std::uint32_t> recently_ended_depths_;
-  // What lower tiers take from by_events_, in blocks; only for workers with blocks there, few or none as a rule.
-  struct LowerTiers {
-    WorkerId worker;
-    std::uint32_t blocks = 0;
-    std::uint32_t discount = 0;
-  };
+  std::vector<std::uint32_t> known_;     // scratch memory: the workers that know something of a prompt, and a rest
   std::vector<LowerTiers> lower_tiers_;  // in ascending order of worker
   TimePoint now_;                        // the time of the last call that had one
 };

@@ -6,20 +6,14 @@
 namespace kvist::routing {
 namespace {
 
+/// As long as points in time are kept as the distance from one base, in single precision.
+constexpr Duration kBaseLasts = std::chrono::seconds(8);
+
 double since_epoch_ms(TimePoint time) {
   return to_milliseconds(time.time_since_epoch());
 }
 
 }  // namespace
-
-struct CostFloor::Query {
-  double now = 0;  // milliseconds since the clock's epoch
-  std::uint32_t prompt_tokens = 0;
-  double waiting = 0;  // KvPolicy's F
-  double later = 1;    // KvPolicy::Fleet::later
-  double answer_tokens = 0;
-  const LatencyModel& fleet;
-};
 
 CostFloor::CostFloor(const Forecaster& forecaster, const LoadTracker& loads, std::size_t workers,
                      const spec::StepTimeSpec& prior)
@@ -32,16 +26,57 @@ CostFloor::CostFloor(const Forecaster& forecaster, const LoadTracker& loads, std
       summaries_(workers),
       computed_at_(workers),
       marked_(workers),
-      slots_(workers) {
+      slots_(workers),
+      fleet_ratios_(1, 1),
+      lanes_(workers),
+      requests_(CostLanes::padded(workers)),
+      doubt_(CostLanes::padded(workers), 1) {
   for (std::uint32_t i = 0; i < workers; ++i) mark(WorkerId(i));
 }
 
 void CostFloor::refresh(TimePoint now) {
+  follow_fleet_ratios();
+  if (const double now_ms = since_epoch_ms(now); now_ms - base_at_ > to_milliseconds(kBaseLasts)) {
+    lanes_.set_base(base_at_ = now_ms);
+    for (std::uint32_t i = 0; i < workers_.size(); ++i) mark(WorkerId(i));
+  }
   for (const WorkerId id : due_) refresh(workers_[id.value()], id, now);
   due_.clear();
-  const double oldest = since_epoch_ms(now) - to_milliseconds(kLasts);
-  for (std::uint32_t i = 0; i < computed_at_.size(); ++i)
-    if (computed_at_[i] < oldest) refresh(workers_[i], WorkerId(i), now);
+  refresh_old(now);
+}
+
+// Looks at all workers twice in kLasts at most.
+void CostFloor::refresh_old(TimePoint now) {
+  const double now_ms = since_epoch_ms(now);
+  if (oldest_at_ >= now_ms - to_milliseconds(kLasts)) return;
+  oldest_at_ = now_ms;
+  for (std::uint32_t i = 0; i < computed_at_.size(); ++i) {
+    if (computed_at_[i] < now_ms - to_milliseconds(kLasts) / 2) refresh(workers_[i], WorkerId(i), now);
+    oldest_at_ = std::min(oldest_at_, computed_at_[i]);
+  }
+}
+
+// Larger batches than were observed have the last ratio. When larger ones are, they have their own.
+void CostFloor::follow_fleet_ratios() {
+  const std::span<const double> ratios = forecaster_->latency().fleet().ratios();
+  if (!ratios.empty() && ratios.size() != fleet_ratios_.size()) {
+    fleet_ratios_.resize(ratios.size());
+    for (std::uint32_t i = 0; i < workers_.size(); ++i) mark(WorkerId(i));
+  }
+  for (std::size_t i = 0; i < ratios.size(); ++i) fleet_ratios_[i] = static_cast<float>(ratios[i]);
+}
+
+std::uint32_t CostFloor::ratio_index(std::uint32_t batch) const {
+  return static_cast<std::uint32_t>(std::min<std::size_t>(batch, fleet_ratios_.size() - 1));
+}
+
+void CostFloor::summarize(WorkerId id, const Summary& summary) {
+  Summary& known = summaries_[id.value()];
+  sums_.remove(known.waiting, known.error);
+  sums_.add(summary.waiting, summary.error);
+  known = summary;
+  requests_[id.value()] = static_cast<float>(summary.requests);
+  doubt_[id.value()] = static_cast<float>(KvPolicy::possible_cost(1, true, summary.known));
 }
 
 void CostFloor::refresh(Worker& w, WorkerId id, TimePoint now) {
@@ -66,10 +101,10 @@ void CostFloor::refresh(Worker& w, WorkerId id, TimePoint now) {
   const FleetLatency::Expectation expected = forecaster_->latency().expect(id, now);
   w.share = expected.own_share();
   w.learned = forecaster_->latency().learned_share(id);
-  summaries_[id.value()] = {.waiting = KvPolicy::waiting(load, slots_[id.value()]),
-                            .requests = load.requests,
-                            .known = least_share(w, w.computed_at + to_milliseconds(kLasts)),
-                            .error = forecaster_->error(id)};
+  summarize(id, {.waiting = KvPolicy::waiting(load, slots_[id.value()]),
+                 .requests = load.requests,
+                 .known = least_share(w, w.computed_at + to_milliseconds(kLasts)),
+                 .error = forecaster_->error(id)});
   w.returning = forecaster_->returning(id).rate(now);
   w.returning.per_ms *= 1 - to_seconds(kLasts) / to_seconds(ReturningRequests::kMemory);
 
@@ -84,69 +119,111 @@ void CostFloor::refresh(Worker& w, WorkerId id, TimePoint now) {
   w.last_first_token = since_epoch_ms(prompts.last_first_token()) - rounding_ms;
   w.overdue = queue.overdue;
   w.queued = queue.others;
+  set_lanes(w, id);
+}
+
+// The terms are those of bound(), with what changes by itself taken at the end of kLasts.
+void CostFloor::set_lanes(const Worker& w, WorkerId id) {
+  const double least_share = summaries_[id.value()].known;
+  CostLanes::Worker lanes{.others = 1 - w.share * w.learned,
+                          .with = {.prior_ms = w.prior_with_ms,
+                                   .own_ratio = w.ratio_with,
+                                   .batch = ratio_index(w.batch_with)},
+                          .without = {.prior_ms = w.prior_ms, .own_ratio = w.ratio, .batch = ratio_index(w.batch)},
+                          .least_share = least_share,
+                          .share = w.share,
+                          .per_prompt_token = w.prior_per_prompt_token,
+                          .batch = static_cast<double>(w.batch),
+                          .decoding = static_cast<double>(w.decoding),
+                          .returning = w.returning};
+  for (std::size_t i = 0; i < lanes.own.size(); ++i) lanes.own[i] = least_share * w.learned * w.weights[i];
+  if (!w.has_prompts) return lanes_.set(id, lanes, nullptr, w.computed_at);
+  const CostLanes::Queue queue{.ready = w.ready,
+                               .last_first_token = w.last_first_token,
+                               .others = 1 - least_share * w.learned,
+                               .base_ms = w.share * w.learned * w.weights[0],
+                               .steps = w.share * w.learned * w.weights[1],
+                               .overdue = w.overdue,
+                               .others_after = w.queued};
+  lanes_.set(id, lanes, &queue, w.computed_at);
 }
 
 // Without prompts the worker is free, because its last first token is in the past.
 double CostFloor::queue_ms(const Worker& w, const Query& query, const Mix& least, const Mix& most,
                            double most_step_ms) const {
   if (!w.has_prompts) return 0;
-  const std::array<double, 4>& fleet = query.fleet.weights();
+  const std::array<double, 4>& fleet = forecaster_->latency().fleet().weights();
   const double per_token = least.of(w.weights[2], fleet[2]);
   const double per_pair = least.of(w.weights[3], fleet[3]);
   const auto prefill_ms = [&](const PrefillQueue::Sum& sum) { return per_token * sum.uncached + per_pair * sum.pairs; };
   const double way_out_ms = most.of(w.weights[0], fleet[0]) + most.of(w.weights[1], fleet[1]) * most_step_ms;
-  const double begun_ms = std::max(w.ready, w.last_first_token - way_out_ms) - query.now;
+  const double begun_ms = std::max(w.ready, w.last_first_token - way_out_ms) - query.now_ms;
   const double overdue_ms = prefill_ms(w.overdue);
   return std::max(0.0,
                   std::max(begun_ms + overdue_ms, std::min(begun_ms + 2 * overdue_ms, 0.0)) + prefill_ms(w.queued));
 }
 
-double CostFloor::bound(const UsableWorker& usable, const Query& query) const {
+double CostFloor::bound(const UsableWorker& usable, std::uint64_t displaced_blocks, const Query& query) const {
   const Worker& w = workers_[usable.worker.value()];
-  const std::array<double, 4>& fleet = query.fleet.weights();
-  const double least_share = this->least_share(w, query.now);
-  const Mix least{.others = 1 - w.share, .own = least_share};
-  const Mix most{.others = 1 - least_share, .own = w.share};
-  // The same for the weights of the first token.
+  const LatencyModel& model = forecaster_->latency().fleet();
+  const std::array<double, 4>& fleet = model.weights();
+  const double least_share = this->least_share(w, query.now_ms);
+  // Of the weights of a first token.
   const Mix least_first{.others = 1 - w.share * w.learned, .own = least_share * w.learned};
   const Mix most_first{.others = 1 - least_share * w.learned, .own = w.share * w.learned};
+  // A step, and by how much it becomes longer, change in proportion with the share, so one of its ends has the least.
   const double of_prompt_ms = w.prior_per_prompt_token * usable.prompt_tokens;
-  const double step_with_ms = (w.prior_with_ms + of_prompt_ms + per_kv_token_ms_ * usable.prompt_tokens) *
-                              least.of(w.ratio_with, query.fleet.ratio(w.batch_with));
-  const double most_step_ms = (w.prior_ms + of_prompt_ms) * most.of(w.ratio, query.fleet.ratio(w.batch));
+  const double prior_with_ms = w.prior_with_ms + of_prompt_ms + per_kv_token_ms_ * usable.prompt_tokens;
+  const double prior_ms = w.prior_ms + of_prompt_ms;
+  const double ratio_with = model.ratio(w.batch_with);
+  const double ratio = model.ratio(w.batch);
+  const double beside_with_ms = prior_with_ms * (w.ratio_with - ratio_with);
+  const double beside_ms = prior_ms * (w.ratio - ratio);
+  const double slope_ms = beside_with_ms - beside_ms;
+  const double step_with_ms =
+      prior_with_ms * ratio_with + std::min(least_share * beside_with_ms, w.share * beside_with_ms);
+  const double most_step_ms = prior_ms * ratio + std::max(least_share * beside_ms, w.share * beside_ms);
+  const double longer_ms =
+      prior_with_ms * ratio_with - prior_ms * ratio + std::min(least_share * slope_ms, w.share * slope_ms);
 
   const PrefillWork work{.uncached = static_cast<double>(usable.prompt_tokens - usable.cached_tokens),
                          .cached = static_cast<double>(usable.cached_tokens)};
   KvPolicy::Terms terms;
-  if (usable.replicate_tokens > 0) {
-    const double computed = query.prompt_tokens - usable.cached_tokens;
-    terms.paid = computed > 0 ? 1 - std::min<double>(usable.replicate_tokens, computed) / computed : 0;
-  }
+  terms.paid = usable.paid(query.prompt_tokens);
   const double prefill_ms =
       least_first.of(w.weights[2], fleet[2]) * work.uncached + least_first.of(w.weights[3], fleet[3]) * work.pairs();
   terms.prefill_ms = prefill_ms * terms.paid;
   terms.queue_ms = queue_ms(w, query, least_first, most_first, most_step_ms);
   terms.ttft_ms = terms.queue_ms + least_first.of(w.weights[0], fleet[0]) +
                   least_first.of(w.weights[1], fleet[1]) * step_with_ms;
-  terms.fleet_prefill_ms = query.fleet.prefill_ms(work);
-  if (usable.displaced_blocks > 0)
-    terms.displaced_ms = forecaster_->displaced_ms(usable.displaced_blocks, usable.prompt_tokens);
+  terms.fleet_prefill_ms = model.prefill_ms(work);
+  terms.displaced_ms = forecaster_->displaced_ms(displaced_blocks, usable.prompt_tokens);
   if (query.waiting > 0) terms.held_up_ms = w.returning.held_up_ms(terms.queue_ms, prefill_ms);
   terms.own_ms = query.answer_tokens * step_with_ms;
-  terms.crowding_ms = query.answer_tokens / 2 * (w.batch * std::max(0.0, step_with_ms - most_step_ms));
+  terms.crowding_ms = query.answer_tokens / 2 * (w.batch * std::max(0.0, longer_ms));
   terms.interruption_ms = w.decoding * terms.prefill_ms;
-  return KvPolicy::sum(terms, query.waiting, query.later) + usable.affinity_ms;
+  return KvPolicy::sum(terms, query.waiting, query.later);
 }
 
-void CostFloor::bound(std::span<const UsableWorker> usable, std::uint32_t prompt_tokens, const KvPolicy::Fleet& fleet,
-                      TimePoint now, std::span<double> costs) const {
-  const Query query{.now = since_epoch_ms(now),
-                    .prompt_tokens = prompt_tokens,
-                    .waiting = fleet.waiting,
-                    .later = fleet.later,
-                    .answer_tokens = forecaster_->output_lengths().mean_tokens(),
-                    .fleet = forecaster_->latency().fleet()};
-  for (std::size_t i = 0; i < usable.size(); ++i) costs[i] = bound(usable[i], query);
+CostFloor::Query CostFloor::query(std::uint32_t prompt_tokens, const KvPolicy::Fleet& fleet, TimePoint now) const {
+  return {.now_ms = since_epoch_ms(now),
+          .prompt_tokens = prompt_tokens,
+          .waiting = fleet.waiting,
+          .later = fleet.later,
+          .answer_tokens = forecaster_->output_lengths().mean_tokens()};
+}
+
+void CostFloor::bound_all(const Query& query, std::uint32_t least_tokens, const CostLanes::Request& request,
+                          std::span<float> costs) const {
+  lanes_.bound({.now_ms = query.now_ms,
+                .prompt_tokens = static_cast<double>(least_tokens),
+                .per_kv_token_ms = per_kv_token_ms_,
+                .fleet = forecaster_->latency().fleet().weights(),
+                .fleet_ratios = fleet_ratios_,
+                .waiting = query.waiting,
+                .later = query.later,
+                .answer_tokens = query.answer_tokens},
+               request, costs);
 }
 
 }  // namespace kvist::routing

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
+#include "kvist/routing/cost_lanes.h"
 #include "kvist/routing/fleet_latency.h"
 #include "kvist/routing/forecaster.h"
 #include "kvist/routing/kv_policy.h"
@@ -24,8 +26,9 @@ namespace kvist::routing {
 /// Keeps per worker the few numbers that its cost follows from. They are recomputed when the worker's state changes,
 /// and otherwise once they are older than kLasts. What changes by itself in the meantime is bounded: the share with
 /// which a worker's own model counts falls by at most kShareFall a second, and the rate of those who return for its
-/// cache falls fastest at first. Apart from rounding the bounds hold exactly; the caller leaves a margin for rounding
-/// (KvShortlist). Threads: one.
+/// cache falls fastest at first. There are two bounds of a cost: a rough one of all workers at once (CostLanes), and
+/// one of a single worker that leaves out nothing but its room. Apart from rounding the latter holds exactly; the
+/// caller leaves a margin for rounding (KvShortlist). Threads: one.
 class CostFloor {
  public:
   /// The most by which the share of a worker's own model, 1 - exp(-x), can fall per second: x halves in the half life,
@@ -49,18 +52,35 @@ class CostFloor {
   void refresh(TimePoint now);
 
   // Of the last refresh().
-  /// What KvPolicy::fleet_of() asks.
+  /// What KvPolicy::fleet_of() asks of a worker, and of all together.
   [[nodiscard]] std::uint32_t waiting(WorkerId worker) const { return summaries_[worker.value()].waiting; }
   [[nodiscard]] double error(WorkerId worker) const { return summaries_[worker.value()].error; }
+  [[nodiscard]] const KvPolicy::Sums& sums() const { return sums_; }
   /// The worker's requests in flight.
   [[nodiscard]] std::uint32_t requests(WorkerId worker) const { return summaries_[worker.value()].requests; }
   /// At most Forecast::known.
   [[nodiscard]] double known(WorkerId worker) const { return summaries_[worker.value()].known; }
-  /// Sets costs[i] to a lower bound of KvPolicy::cost() with the forecast of usable[i]. It leaves out a worker's room
-  /// and the wait for it, and the part of the credit for cached tokens that an exact cost withholds.
-  /// `prompt_tokens`: PolicyQuery::prompt_tokens. Requires: `costs` is as long as `usable`.
-  void bound(std::span<const UsableWorker> usable, std::uint32_t prompt_tokens, const KvPolicy::Fleet& fleet,
-             TimePoint now, std::span<double> costs) const;
+
+  /// What a decision's bounds depend on apart from the worker.
+  struct Query {
+    double now_ms = 0;                ///< since the clock's epoch
+    std::uint32_t prompt_tokens = 0;  ///< PolicyQuery::prompt_tokens
+    double waiting = 0;               ///< KvPolicy's F
+    double later = 1;                 ///< KvPolicy::Fleet::later
+    double answer_tokens = 0;
+  };
+  [[nodiscard]] Query query(std::uint32_t prompt_tokens, const KvPolicy::Fleet& fleet, TimePoint now) const;
+  /// Sets a lower bound of KvPolicy::cost() for each worker, by its id. `least_tokens`: of the prompt in any worker's
+  /// tokenization. Requires: `costs` has whole lanes.
+  void bound_all(const Query& query, std::uint32_t least_tokens, const CostLanes::Request& request,
+                 std::span<float> costs) const;
+  /// A lower bound of KvPolicy::cost() with the forecast of `usable`. It leaves out a worker's room and the wait for
+  /// it, the part of the credit for cached tokens that an exact cost withholds, and Candidate::affinity_ms.
+  [[nodiscard]] double bound(const UsableWorker& usable, std::uint64_t displaced_blocks, const Query& query) const;
+  /// Calls visit(worker) for each one whose possible cost (KvPolicy) may be at most `most`, if its cost is at least
+  /// that in `costs` and the cheapest worker has so many requests.
+  template <class Visit>
+  void for_each_possible(std::span<const float> costs, double most, std::uint32_t requests, Visit visit) const;
 
  private:
   // Times are milliseconds, points in time those since the clock's epoch.
@@ -85,8 +105,6 @@ class CostFloor {
     double known = 0;  // the least share until the next refresh
     double error = 0;
   };
-  // What is the same for all workers of a decision.
-  struct Query;
   // Of one worker: weighted means of its model and the fleet's, from below or above.
   struct Mix {
     double others = 0;  // the weight of the fleet's model
@@ -99,9 +117,13 @@ class CostFloor {
     return std::max(0.0, w.share - kShareFall * 1e-3 * (now - w.computed_at));
   }
   void refresh(Worker& w, WorkerId id, TimePoint now);
+  void refresh_old(TimePoint now);
+  void summarize(WorkerId id, const Summary& summary);
+  void set_lanes(const Worker& w, WorkerId id);
+  void follow_fleet_ratios();
+  [[nodiscard]] std::uint32_t ratio_index(std::uint32_t batch) const;
   [[nodiscard]] double queue_ms(const Worker& w, const Query& query, const Mix& least, const Mix& most,
                                 double most_step_ms) const;
-  [[nodiscard]] double bound(const UsableWorker& usable, const Query& query) const;
 
   const Forecaster* forecaster_;
   const LoadTracker* loads_;
@@ -114,6 +136,33 @@ class CostFloor {
   std::vector<std::uint8_t> marked_;  // 1: in due_
   std::vector<std::uint32_t> slots_;  // 0: unknown
   std::vector<WorkerId> due_;         // the marked ones
+  // No worker was refreshed before the first; since the second the lanes have their base.
+  double oldest_at_ = -std::numeric_limits<double>::infinity();
+  double base_at_ = -std::numeric_limits<double>::infinity();
+  KvPolicy::Sums sums_;              // over all workers
+  std::vector<float> fleet_ratios_;  // of the fleet's model, by batch size; at least one
+  CostLanes lanes_;
+  std::vector<float> requests_;  // by WorkerId, in whole lanes, as is the next
+  std::vector<float> doubt_;     // what a possible cost is of a cost, if the worker has fewer requests
 };
+
+template <class Visit>
+void CostFloor::for_each_possible(std::span<const float> costs, double most, std::uint32_t requests,
+                                  Visit visit) const {
+  constexpr float kRounding = 1 + 1e-5F;
+  // Unusable workers have an infinite cost.
+  const float limit = std::min(static_cast<float>(most) * kRounding, std::numeric_limits<float>::max());
+  const auto fewer = static_cast<float>(requests);
+  const CostLanes::Lanes others = {1, 1, 1, 1};
+  const CostLanes::Lanes bounds = {fewer, fewer, fewer, fewer};
+  for (std::size_t at = 0; at < costs.size(); at += CostLanes::kLanes) {
+    const CostLanes::Lanes doubted = CostLanes::load(doubt_.data() + at);
+    const CostLanes::Lanes factor = CostLanes::load(requests_.data() + at) < bounds ? doubted : others;
+    std::array<float, CostLanes::kLanes> possible = {};
+    CostLanes::store(possible.data(), CostLanes::load(costs.data() + at) * factor);
+    CostLanes::for_each_up_to(possible, limit,
+                              [&](std::uint32_t lane) { visit(WorkerId(static_cast<std::uint32_t>(at) + lane)); });
+  }
+}
 
 }  // namespace kvist::routing

@@ -46,11 +46,17 @@ struct Forecasts {
   std::span<const Candidate> candidates;
 
   [[nodiscard]] std::size_t size() const { return candidates.size(); }
-  [[nodiscard]] std::uint32_t waiting(std::size_t i) const {
-    return KvPolicy::waiting(candidates[i].load, candidates[i].limits.max_batch_size);
+  [[nodiscard]] KvPolicy::Sums sums() const {
+    KvPolicy::Sums sums;
+    for (const Candidate& candidate : candidates)
+      sums.add(KvPolicy::waiting(candidate.load, candidate.limits.max_batch_size), candidate.forecast.error);
+    return sums;
   }
-  [[nodiscard]] double error(std::size_t i) const { return candidates[i].forecast.error; }
-  [[nodiscard]] std::uint32_t cached_tokens(std::size_t i) const { return candidates[i].cached_tokens; }
+  template <class Visit>
+  void for_each_cached(Visit visit) const {
+    for (std::size_t i = 0; i < candidates.size(); ++i)
+      if (candidates[i].cached_tokens > 0) visit(i, candidates[i].cached_tokens);
+  }
   [[nodiscard]] KvPolicy::Room room(std::size_t i) const {
     return {.has_slot = candidates[i].forecast.has_slot, .scarce = candidates[i].forecast.scarce};
   }

@@ -141,7 +141,31 @@ class KvPolicy final : public RoutingPolicy {
   };
   /// The requests of a worker that wait for their first token and have one of its `slots` (0: it has any number).
   [[nodiscard]] static std::uint32_t waiting(const WorkerLoad& load, std::uint32_t slots);
-  /// `Members` has size() and, by position: waiting(i), error(i), cached_tokens(i) and room(i).
+  /// Sums over candidates, which are the same in any order.
+  struct Sums {
+    std::uint64_t waiting = 0;  ///< requests that wait for a first token
+    std::uint64_t errors = 0;   ///< of forecasts, in parts of kErrorUnit
+    std::uint32_t with_error = 0;
+    static constexpr double kErrorUnit = 1.0 / (1U << 24U);
+    void add(std::uint32_t waits, double error) {
+      waiting += waits;
+      errors += units(error);
+      with_error += error > 0 ? 1 : 0;
+    }
+    void remove(std::uint32_t waits, double error) {
+      waiting -= waits;
+      errors -= units(error);
+      with_error -= error > 0 ? 1 : 0;
+    }
+
+   private:
+    // A replayed record may contain any number.
+    static std::uint64_t units(double error) {
+      return error > 0 ? static_cast<std::uint64_t>(std::min(error, 1e6) / kErrorUnit) : 0;
+    }
+  };
+  /// `Members` has size(), sums(), for_each_cached(visit), which calls visit(position, tokens) for all that have cached
+  /// tokens, and room(position).
   template <class Members>
   [[nodiscard]] static Fleet fleet_of(const PolicyQuery& query, const Members& members);
   /// Ensures: the cost of a worker that is not scarce never falls when a time of the forecast or its lost tokens rise
@@ -186,19 +210,12 @@ KvPolicy::Fleet KvPolicy::fleet_of(const PolicyQuery& query, const Members& memb
   for (std::size_t i = 0; i < size && !fleet.any_room; ++i) fleet.any_room = members.room(i).has_slot;
   // If no worker of the fleet has any room, scarcity does not distinguish them, and no credit is withheld.
   fleet.others = fleet.any_room ? 0 : query.prompt_tokens;
-  double errors = 0;
-  std::uint32_t with_error = 0;
-  std::uint64_t waiting = 0;
-  for (std::size_t i = 0; i < size; ++i) {
-    if (members.cached_tokens(i) > fleet.others && !members.room(i).scarce) fleet.others = members.cached_tokens(i);
-    waiting += members.waiting(i);
-    const double error = members.error(i);
-    if (error <= 0) continue;
-    errors += error;
-    ++with_error;
-  }
-  fleet.waiting = std::max(0.0, static_cast<double>(waiting) / static_cast<double>(size) - query.in_transit);
-  if (with_error > 0) fleet.error = errors / with_error;
+  members.for_each_cached([&](std::size_t i, std::uint32_t tokens) {
+    if (tokens > fleet.others && !members.room(i).scarce) fleet.others = tokens;
+  });
+  const Sums sums = members.sums();
+  fleet.waiting = std::max(0.0, static_cast<double>(sums.waiting) / static_cast<double>(size) - query.in_transit);
+  if (sums.with_error > 0) fleet.error = static_cast<double>(sums.errors) * Sums::kErrorUnit / sums.with_error;
   return fleet;
 }
 

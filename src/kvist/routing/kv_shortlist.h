@@ -1,6 +1,7 @@
 // Mode kv in a large fleet: the same choice, without a forecast for each worker.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -10,6 +11,7 @@
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
 #include "kvist/routing/cost_floor.h"
+#include "kvist/routing/cost_lanes.h"
 #include "kvist/routing/forecaster.h"
 #include "kvist/routing/kv_policy.h"
 #include "kvist/routing/policy.h"
@@ -17,19 +19,23 @@
 
 namespace kvist::routing {
 
-/// Bounds the cost of every worker that may take the request from below (CostFloor). Candidates with exact forecasts
-/// are made in the order of these bounds, until no further worker can be among the cheapest that the record of the
-/// decision keeps or among those that may win a tie. In the worst case every worker gets a forecast, for instance in a
-/// fleet that never had a request, where all are alike. Threads: one.
+/// Bounds the cost of every worker that may take the request from below, all at once and roughly (CostFloor). In the
+/// order of these bounds workers get a closer bound, and candidates with exact forecasts are made in the order of
+/// those, until no further worker can be among the cheapest that the record of the decision keeps or among those that
+/// may win a tie. In the worst case every worker gets a forecast, for instance in a fleet that never had a request,
+/// where all are alike. Threads: one.
 class KvShortlist {
  public:
-  /// Makes a worker's candidate, without a forecast, and the question for its forecast.
+  /// What a worker's closer bound needs; its candidate, without a forecast; and the question for its forecast.
   struct Source {
+    std::function<std::uint64_t(const UsableWorker&)> displaced_blocks;
+    std::function<double(WorkerId)> affinity_ms;
     std::function<Candidate(const UsableWorker&)> candidate;
     std::function<ForecastQuery(const Candidate&)> query;
   };
 
-  KvShortlist(const Forecaster& forecaster, CostFloor floor) : forecaster_(&forecaster), floor_(std::move(floor)) {}
+  /// For a fleet of so many workers.
+  KvShortlist(const Forecaster& forecaster, CostFloor floor, std::size_t workers);
 
   /// The worker's load, queue or latency model changed.
   void on_changed(WorkerId worker) { floor_.mark(worker); }
@@ -51,20 +57,24 @@ class KvShortlist {
 
   struct Bound {
     double cost = 0;
-    std::uint32_t position = 0;  // among the usable workers
-    friend auto operator<=>(const Bound&, const Bound&) = default;
+    std::uint32_t worker = 0;
+    bool close = false;
   };
   /// A worker that may win a tie.
   struct Tied {
     KvPolicy::Preference preference;
-    std::uint32_t position = 0;  // among the usable workers
+    std::uint32_t worker = 0;
   };
   struct Choice;
 
   const Forecaster* forecaster_;
   CostFloor floor_;
-  std::vector<double> costs_;         // by position among the usable workers: bounds; scratch memory, as are the next
-  std::vector<std::uint32_t> exact_;  // likewise: the position of its candidate with an exact forecast, or kNone
+  std::size_t workers_;
+  // Scratch memory of choose().
+  std::vector<std::uint32_t> others_;  // positions of usable workers for which the request is not just uncached
+  CostLanes::Request request_;         // the request at each worker; `paid` is 1 between two choices
+  std::vector<float> costs_;           // bounds by WorkerId, in whole lanes; infinite for workers that are not usable
+  std::vector<std::uint32_t> exact_;   // by WorkerId: the position of its candidate, kNone between two choices
   std::vector<Bound> bounds_;
   std::vector<double> cheapest_;
   std::vector<Tied> tied_;

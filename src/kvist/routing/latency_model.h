@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kvist/base/time.h"
@@ -81,6 +82,8 @@ class LatencyModel {
   [[nodiscard]] double ratio(std::uint32_t batch) const {
     return ratio_.empty() ? 1 : ratio_[std::min<std::size_t>(batch, ratio_.size() - 1)];
   }
+  /// The same for each batch size up to the largest observed; larger ones have the last. Empty: nothing was observed.
+  [[nodiscard]] std::span<const double> ratios() const { return ratio_; }
   /// The weights of the first token: base, steps, per prefill token, per pair. All are above 0.
   [[nodiscard]] const std::array<double, 4>& weights() const { return weights_; }
   [[nodiscard]] const PredictionError& step_error() const { return step_error_; }

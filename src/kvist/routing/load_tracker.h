@@ -52,6 +52,10 @@ class LoadTracker {
   void shared_blocks(std::span<const kv::BlockHash> blocks, std::span<std::uint32_t> depths) const {
     prompts_.match(blocks, depths);
   }
+  /// shared_blocks(), to be made side by side with other look-ups.
+  [[nodiscard]] PrefixUse::LookUp look_up(std::span<std::uint32_t> depths) const {
+    return {.prefixes = &prompts_, .depths = depths};
+  }
   /// PrefixUse::deepest_shared() over the prompts in flight.
   [[nodiscard]] PrefixUse::Popularity deepest_shared(std::span<const kv::BlockHash> prompt,
                                                      std::uint32_t prompts) const {

@@ -45,6 +45,10 @@ class PredictedIndex {
   void match(std::span<const kv::BlockHash> prompt, std::span<std::uint32_t> depths) const {
     prompts_.match(prompt, depths);
   }
+  /// match(), to be made side by side with others.
+  [[nodiscard]] PrefixUse::LookUp look_up(std::span<std::uint32_t> depths) const {
+    return {.prefixes = &prompts_, .depths = depths};
+  }
 
   /// The number of distinct blocks of one worker.
   [[nodiscard]] std::uint64_t blocks(WorkerId worker) const { return workers_.at(worker.value()).blocks; }

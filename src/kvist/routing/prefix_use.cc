@@ -1,6 +1,8 @@
 #include "kvist/routing/prefix_use.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstring>
 #include <type_traits>
 
@@ -137,29 +139,99 @@ std::uint64_t PrefixUse::remove(WorkerId worker, const BlockKeys& prompt, std::s
   return unshared;
 }
 
-void PrefixUse::match(std::span<const kv::BlockHash> prompt, std::span<std::uint32_t> depths) const {
-  std::ranges::fill(depths, 0U);
-  std::size_t depth = 0;
-  const auto reached = [&](WorkerId worker) {
-    if (worker.value() < depths.size()) depths[worker.value()] = static_cast<std::uint32_t>(depth);
-  };
-  WorkerSet alive;  // the workers that use the first `depth` blocks
-  const Children* level = &roots_;
-  while (depth < prompt.size()) {
-    const std::unique_ptr<Node>* const found = level->find(prompt[depth]);
-    if (found == nullptr) break;
-    const Node& node = **found;
-    if (depth == 0) {
-      alive = node.workers;
-    } else {
-      alive.intersect(node.workers, reached);
-    }
-    const std::size_t length = common(node.edge(), prompt.subspan(depth));
-    depth += length;
-    if (length < node.edge().size()) break;
-    level = &node.children;
+/// A look-up that can be interrupted wherever it would wait for memory.
+class PrefixUse::Walk {
+ public:
+  /// Begins another look-up. Requires: the last one has ended.
+  void begin(std::span<const kv::BlockHash> prompt, const LookUp& look_up) {
+    prompt_ = prompt;
+    depths_ = look_up.depths;
+    level_ = &look_up.prefixes->roots_;
+    depth_ = 0;
+    alive_ = nullptr;
+    next_ = Next::kChild;
+    std::ranges::fill(depths_, 0U);
+    if (!prompt.empty()) level_->prefetch(prompt.front());
   }
-  alive.for_each(reached);
+  /// Goes on to the next place where it waits. Returns whether there is one.
+  bool go_on() {
+    switch (next_) {
+      case Next::kChild:
+        return find_child();
+      case Next::kNode:
+        __builtin_prefetch(node_->keys.get());
+        node_->workers.prefetch();
+        next_ = Next::kKeys;
+        return true;
+      case Next::kKeys:
+        __builtin_prefetch(node_->edge().data());
+        node_->workers.prefetch_words();
+        next_ = Next::kEdge;
+        return true;
+      case Next::kEdge:
+        return follow_edge();
+    }
+    return false;
+  }
+
+ private:
+  enum class Next : std::uint8_t { kChild, kNode, kKeys, kEdge };
+
+  bool find_child() {
+    const std::unique_ptr<Node>* const found = depth_ < prompt_.size() ? level_->find(prompt_[depth_]) : nullptr;
+    if (found == nullptr) return end();
+    node_ = found->get();
+    constexpr std::size_t kLine = 64;
+    for (std::size_t at = 0; at < sizeof(Node); at += kLine)
+      __builtin_prefetch(reinterpret_cast<const std::byte*>(node_) + at);
+    next_ = Next::kNode;
+    return true;
+  }
+  bool follow_edge() {
+    if (alive_ == nullptr) {
+      alive_ = &node_->workers;
+    } else {
+      if (alive_ != &kept_) kept_ = *alive_;
+      alive_ = &kept_;
+      kept_.intersect(node_->workers, [this](WorkerId worker) { reached(worker); });
+    }
+    const std::size_t length = common(node_->edge(), prompt_.subspan(depth_));
+    depth_ += length;
+    if (length < node_->edge().size() || depth_ == prompt_.size()) return end();
+    level_ = &node_->children;
+    level_->prefetch(prompt_[depth_]);
+    next_ = Next::kChild;
+    return true;
+  }
+  bool end() {
+    if (alive_ != nullptr) alive_->for_each([this](WorkerId worker) { reached(worker); });
+    return false;
+  }
+  void reached(WorkerId worker) {
+    if (worker.value() < depths_.size()) depths_[worker.value()] = static_cast<std::uint32_t>(depth_);
+  }
+
+  std::span<const kv::BlockHash> prompt_;
+  std::span<std::uint32_t> depths_;
+  const Children* level_ = nullptr;
+  const Node* node_ = nullptr;
+  std::size_t depth_ = 0;             // of the blocks compared so far
+  const WorkerSet* alive_ = nullptr;  // the workers that use these; a node's own set at first
+  WorkerSet kept_;
+  Next next_ = Next::kChild;
+};
+
+void PrefixUse::match(std::span<const kv::BlockHash> prompt, std::span<const LookUp> look_ups) {
+  KVIST_CHECK(look_ups.size() <= kMostLookUps, "no more look-ups than there are walks");
+  std::array<Walk, kMostLookUps> walks;
+  std::array<std::size_t, kMostLookUps> under_way = {};
+  for (std::size_t i = 0; i < look_ups.size(); ++i) walks[under_way[i] = i].begin(prompt, look_ups[i]);
+  for (std::size_t count = look_ups.size(); count > 0;) {
+    std::size_t left = 0;
+    for (std::size_t i = 0; i < count; ++i)
+      if (walks[under_way[i]].go_on()) under_way[left++] = under_way[i];
+    count = left;
+  }
 }
 
 PrefixUse::Popularity PrefixUse::deepest_shared(std::span<const kv::BlockHash> prompt, std::uint32_t prompts) const {

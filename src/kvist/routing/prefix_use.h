@@ -38,7 +38,18 @@ class PrefixUse {
   std::uint64_t remove(WorkerId worker, const BlockKeys& prompt, std::size_t blocks = kAll);
   /// depths[w] becomes how many leading blocks of a prompt are in use on worker w; workers beyond depths.size() are
   /// left out.
-  void match(std::span<const kv::BlockHash> prompt, std::span<std::uint32_t> depths) const;
+  void match(std::span<const kv::BlockHash> prompt, std::span<std::uint32_t> depths) const {
+    const LookUp one{.prefixes = this, .depths = depths};
+    match(prompt, {&one, 1});
+  }
+  /// match() of each, side by side: a look-up mostly waits for memory, and so they wait together.
+  struct LookUp {
+    const PrefixUse* prefixes = nullptr;
+    std::span<std::uint32_t> depths;
+  };
+  static void match(std::span<const kv::BlockHash> prompt, std::span<const LookUp> look_ups);
+  /// No more of them can be made side by side.
+  static constexpr std::size_t kMostLookUps = 4;
 
   /// The nodes of the tree, counted one by one.
   [[nodiscard]] std::size_t nodes() const { return nodes_below(roots_); }
@@ -53,6 +64,7 @@ class PrefixUse {
 
  private:
   struct Node;
+  class Walk;
   // By the first block of their edge. Clients choose the tokens of blocks, and so their hashes.
   using Children = FlatMap<kv::BlockHash, std::unique_ptr<Node>, RandomMultiplier>;
   struct Node {

@@ -41,6 +41,10 @@ class ReusedPrefixes {
   void match(std::span<const kv::BlockHash> prompt, std::span<std::uint32_t> depths) const {
     prefixes_.match(prompt, depths);
   }
+  /// match(), to be made side by side with others.
+  [[nodiscard]] PrefixUse::LookUp look_up(std::span<std::uint32_t> depths) const {
+    return {.prefixes = &prefixes_, .depths = depths};
+  }
   /// The number of distinct blocks of the worker's reused prefixes.
   [[nodiscard]] std::uint64_t blocks(WorkerId worker) const { return blocks_[worker.value()]; }
 

@@ -44,7 +44,7 @@ PromptView as_read_by(const WorkerView& worker, const RouteQuery& query) {
 
 // A worker needs room for one token of the answer.
 bool fits(const WorkerView& worker, std::uint32_t prompt_tokens) {
-  return worker.max_model_len == 0 || prompt_tokens < worker.max_model_len;
+  return prompt_tokens <= worker.max_model_len - 1;  // 0, which stands for any length, becomes the largest number
 }
 
 std::string none_can_take(const RouteQuery& query, std::span<const WorkerView> fleet) {
@@ -106,7 +106,7 @@ Router::Router(Options options)
       shared_(options.workers),
       reused_depths_(options.workers) {
   if (options.shortlist && workers_ > kSmallFleet)
-    shortlist_.emplace(forecaster_, CostFloor(forecaster_, loads_, workers_, options.latency_prior));
+    shortlist_.emplace(forecaster_, CostFloor(forecaster_, loads_, workers_, options.latency_prior), workers_);
 }
 
 Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now,
@@ -194,11 +194,10 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
 
 void Router::look_up(const RouteQuery& query, const BlockKeys& keys, std::span<const WorkerView> fleet, TimePoint now) {
   const auto blocks = query.reads_cache ? view(keys) : std::span<const kv::BlockHash>();
-  loads_.shared_blocks(blocks, shared_);
   // Prompts in flight count as cached in mode kv only: the published costs of the other modes count what events report.
   const bool as_kv = mode_ == spec::RoutingMode::kKv || mode_ == spec::RoutingMode::kClairvoyant;
-  caches_.match(blocks, fleet, shared_, as_kv, now, depths_);
-  reused_.match(blocks, reused_depths_);
+  caches_.match(blocks, fleet, shared_, as_kv, now, depths_,
+                {loads_.look_up(shared_), reused_.look_up(reused_depths_)});
 }
 
 void Router::look_up(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
@@ -224,38 +223,39 @@ void Router::look_up(const RouteQuery& query, std::span<const WorkerView> fleet,
 void Router::find_usable(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
   reused_.expire(now);
   look_up(query, fleet, now);
-  usable_.clear();
   const bool any = query.adapter.empty();
   const std::uint8_t group = any ? WorkerView::kOutOfUse : best_group(fleet, query.adapter);
   const auto can_take = [&](const WorkerView& view) {
     if (any) return view.available;
     return group != WorkerView::kOutOfUse && view.group == group && view.has_adapter(query.adapter);
   };
+  const bool all_alike = any && query.excluded.empty() && query.otherwise.empty();
+  KvShortlist* const shortlist = shortlist_ ? &*shortlist_ : nullptr;
   bool any_short = false;
-  bool any_new = false;
-  usable_.reserve(workers_);
+  std::uint32_t any_new = 0;
   PromptView prompt = as_sent(query);
-  std::size_t blocks = view(*prompt.keys).size();
+  usable_.resize(workers_);  // faster than appending the workers of a large fleet
+  UsableWorker* end = usable_.data();
   for (std::uint32_t i = 0; i < workers_; ++i) {
-    const WorkerId worker(i);
-    if (!can_take(fleet[i]) || std::ranges::find(query.excluded, worker) != query.excluded.end()) continue;
-    if (!query.otherwise.empty()) {
-      prompt = as_read_by(fleet[i], query);
-      blocks = view(*prompt.keys).size();
+    const WorkerView& worker = fleet[i];
+    if (!can_take(worker)) continue;
+    if (!all_alike) {
+      if (std::ranges::find(query.excluded, WorkerId(i)) != query.excluded.end()) continue;
+      prompt = as_read_by(worker, query);
     }
-    any_short = any_short || !fits(fleet[i], prompt.tokens);
-    any_new = any_new || fleet[i].most_waiting > 0;
-    const std::uint32_t cached = depths_[i].blocks;  // 0 at most workers of a large fleet
-    usable_.push_back({.worker = worker,
-                       .prompt_tokens = prompt.tokens,
-                       .cached_tokens = cached == 0 ? 0 : usable_cached_tokens(cached, prompt.tokens, block_size_),
-                       .displaced_blocks = displaced_blocks(worker, blocks, fleet[i].limits)});
-    if (shortlist_) shortlist_->set_slots(worker, fleet[i].limits.max_batch_size);
+    any_short |= !fits(worker, prompt.tokens);
+    any_new |= worker.most_waiting;
+    *end = {.worker = WorkerId(i), .prompt_tokens = prompt.tokens};
+    if (const std::uint32_t cached = depths_[i].blocks; cached > 0)  // at few workers of a large fleet
+      end->cached_tokens = usable_cached_tokens(cached, prompt.tokens, block_size_);
+    ++end;
+    if (shortlist != nullptr) shortlist->set_slots(WorkerId(i), worker.limits.max_batch_size);
   }
+  usable_.resize(static_cast<std::size_t>(end - usable_.data()));
   if (any_short) leave_out_short_contexts(fleet);
   stay_with_session(query, now);
   held_back_.clear();
-  if (any_new) leave_out_new_workers(fleet);
+  if (any_new > 0) leave_out_new_workers(fleet);
   replicate_hot_prefix(view(query.blocks));
 }
 
@@ -289,10 +289,10 @@ Candidate Router::candidate(const UsableWorker& usable, const RouteQuery& query,
           .new_blocks = static_cast<std::uint32_t>(view(*prompt.keys).size() - shared_[i]),
           .lower_tier_blocks = depths_[i].lower_tiers,
           .replicate_tokens = usable.replicate_tokens,
-          .trust = depths_[i].trust,
+          .trust = caches_.trust(usable.worker, fleet[i].events_exact),
           .limits = in_blocks_of(block_size_, fleet[i].limits),
           .load = loads_.load(usable.worker),
-          .affinity_ms = usable.affinity_ms};
+          .affinity_ms = affinity_ms(usable.worker)};
 }
 
 ForecastQuery Router::forecast_query(const Candidate& candidate, const RouteQuery& query,
@@ -317,6 +317,12 @@ std::size_t Router::choose(const RouteQuery& query, const PolicyQuery& policy_qu
                            TimePoint now) {
   if (shortlist_ && mode_ == spec::RoutingMode::kKv && usable_.size() > std::max(kSmallFleet, recorded())) {
     const KvShortlist::Source source{
+        .displaced_blocks =
+            [&](const UsableWorker& usable) {
+              const WorkerView& worker = fleet[usable.worker.value()];
+              return displaced_blocks(usable.worker, view(*as_read_by(worker, query).keys).size(), worker.limits);
+            },
+        .affinity_ms = [&](WorkerId worker) { return affinity_ms(worker); },
         .candidate = [&](const UsableWorker& usable) { return candidate(usable, query, fleet); },
         .query = [&](const Candidate& candidate) { return forecast_query(candidate, query, fleet); }};
     return shortlist_->choose(static_cast<KvPolicy&>(*policy_), policy_query, usable_, source, recorded(), now,

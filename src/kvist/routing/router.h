@@ -223,6 +223,8 @@ class Router {
   /// admits none. Requires: all have forecasts, and `check` was asked about `turned_down`.
   [[nodiscard]] std::optional<std::size_t> choose_admitted(WorkerId turned_down, const PolicyQuery& policy_query,
                                                            AdmissionCheck& check);
+  /// Candidate::affinity_ms
+  [[nodiscard]] double affinity_ms(WorkerId worker) const { return session_worker_ == worker ? 0 : away_ms_; }
   [[nodiscard]] std::uint64_t displaced_blocks(WorkerId worker, std::size_t prompt_blocks,
                                                const EngineLimits& limits) const;
   void remove_peer_requests(WorkerId worker);
@@ -255,7 +257,8 @@ class Router {
   std::optional<KvShortlist> shortlist_;    // in large fleets
   std::vector<UsableWorker> usable_;        // scratch memory of route()
   std::vector<Candidate> candidates_;       // likewise, as are the next three, which are by WorkerId
-  std::optional<WorkerId> session_worker_;  // of the last find_usable(), as the next
+  std::optional<WorkerId> session_worker_;  // of the last find_usable(), as the next two
+  double away_ms_ = 0;                      // what it costs to leave it
   std::vector<WorkerId> held_back_;
   std::vector<CacheDepth> depths_;
   std::vector<std::uint32_t> shared_;

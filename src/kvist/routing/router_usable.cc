@@ -20,14 +20,14 @@ constexpr std::uint32_t kPromptsPerCopy = 32;
 // A session whose worker is no candidate (drained, gone, failed the request) goes elsewhere, and stays there.
 void Router::stay_with_session(const RouteQuery& query, TimePoint now) {
   session_worker_ = has_affinity(query) ? sessions_.find(query.session, now) : std::nullopt;
+  away_ms_ = 0;
   if (!session_worker_) return;
   if (std::ranges::find(usable_, *session_worker_, &UsableWorker::worker) == usable_.end()) return;
   if (affinity_.form == spec::SessionAffinitySpec::Form::kHard) {
     std::erase_if(usable_, [&](const UsableWorker& usable) { return usable.worker != *session_worker_; });
     return;
   }
-  for (UsableWorker& usable : usable_)
-    if (usable.worker != *session_worker_) usable.affinity_ms = to_milliseconds(affinity_.worth);
+  away_ms_ = to_milliseconds(affinity_.worth);
 }
 
 void Router::note_session(const RouteQuery& query, WorkerId chosen, TimePoint now) {
@@ -63,8 +63,6 @@ std::uint64_t Router::displaced_blocks(WorkerId worker, std::size_t prompt_block
   const WorkerLoad& load = loads_.load(worker);
   const std::uint64_t in_flight = load.prompt_blocks + prompt_blocks - shared_[i];
   const std::uint64_t prompts = std::max(reused + loads_.own_blocks(worker), in_flight);
-  // The same question as below, without a division, because it is asked of every worker.
-  if (prompts * block_size_ + load.output_tokens <= kv_blocks * block_size_) return 0;
   const std::uint64_t all = prompts + load.output_tokens / block_size_;
   return std::min(all - std::min(all, kv_blocks), reused_.blocks(worker) - reused_depths_[i]);
 }

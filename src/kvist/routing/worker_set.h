@@ -56,6 +56,14 @@ class WorkerSet {
     return true;
   }
 
+  // For a caller that has something else to do until the memory is there: where the words are noted, then the words.
+  void prefetch() const { __builtin_prefetch(words_.get()); }
+  void prefetch_words() const {
+    constexpr std::size_t kPerLine = 8;
+    if (!words_) return;
+    for (std::size_t i = 0; i < words_->size(); i += kPerLine) __builtin_prefetch(words_->data() + i);
+  }
+
   /// Removes the workers that are not in `other` and calls `left(worker)` for each of them.
   template <class Left>
   void intersect(const WorkerSet& other, Left left) {

@@ -1,0 +1,135 @@
+// Rough lower bounds of what all workers of a large fleet cost in mode kv, four workers at a time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "kvist/base/id.h"
+#include "kvist/routing/prefill_queue.h"
+#include "kvist/routing/returning_requests.h"
+
+namespace kvist::routing {
+
+/// What CostFloor keeps of every worker, in the order in which a decision reads it and in single precision: 100 bytes a
+/// worker, of which those without prompts need 60. A large fleet does not fit into the first caches, so what a decision
+/// reads is what it costs. The bounds leave out what needs more of a worker: what the prompt displaces, and the
+/// worker's room. Both only add to the cost. Threads: one.
+class CostLanes {
+ public:
+  static constexpr std::size_t kLanes = 4;
+  using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
+  [[nodiscard]] static Lanes load(const float* from) {
+    Lanes lanes;
+    std::memcpy(&lanes, from, sizeof lanes);
+    return lanes;
+  }
+  static void store(float* to, Lanes lanes) { std::memcpy(to, &lanes, sizeof lanes); }
+  /// How many floats one per worker takes in whole lanes.
+  [[nodiscard]] static std::size_t padded(std::size_t workers) { return (workers + kLanes - 1) / kLanes * kLanes; }
+  /// Calls visit(i) for each place where `values` is at most `most`, which visit() may lower. Requires: values come in
+  /// whole lanes; visit() only changes the value that it is called for.
+  template <class Visit>
+  static void for_each_up_to(std::span<const float> values, const float& most, Visit visit);
+
+  /// The prompts that a worker computes before a new one. Points in time are milliseconds since the clock's epoch.
+  struct Queue {
+    double ready = 0;             ///< of the oldest
+    double last_first_token = 0;  ///< of the worker
+    // From above: the part of the fleet's model in the first two weights, and the worker's own part of them.
+    double others = 0;
+    double base_ms = 0, steps = 0;
+    PrefillQueue::Sum overdue, others_after;
+  };
+  /// A decode step: (prior_ms + per_token x prompt tokens) x ratio, the latter a mean of the worker's own and the
+  /// fleet's at this batch size.
+  struct Step {
+    double prior_ms = 0;
+    double own_ratio = 0;
+    std::uint32_t batch = 0;  ///< index among Query::fleet_ratios
+  };
+  /// One worker. Everything is such that the cost comes out lower. Times are in milliseconds.
+  struct Worker {
+    double others = 0;                  ///< the part of the fleet's model in the weights of a first token
+    std::array<double, 4> own = {};     ///< the worker's own part of them
+    Step with, without;                 ///< with the request, and without it
+    double least_share = 0, share = 0;  ///< the worker's own part of a step's ratio is between these
+    double per_prompt_token = 0;        ///< of both steps' priors
+    double batch = 0;                   ///< who is delayed by a longer step
+    double decoding = 0;
+    ReturningRequests::Rate returning;
+  };
+  /// What is the same for all workers of a decision.
+  struct Query {
+    double now_ms = 0;  ///< since the clock's epoch
+    double prompt_tokens = 0;
+    double per_kv_token_ms = 0;           ///< of a step with the request
+    std::array<double, 4> fleet = {};     ///< the weights of a first token by the fleet's model
+    std::span<const float> fleet_ratios;  ///< of its steps, by batch size
+    double waiting = 0;                   ///< KvPolicy's F
+    double later = 1;                     ///< KvPolicy::Fleet::later
+    double answer_tokens = 0;
+  };
+  /// The request at each worker, in whole lanes.
+  struct Request {
+    std::vector<float> uncached;  ///< tokens
+    std::vector<float> pairs;     ///< PrefillWork::pairs()
+    std::vector<float> paid;      ///< KvPolicy::Terms::paid
+  };
+
+  explicit CostLanes(std::size_t workers);
+
+  /// Points in time are kept as the milliseconds since this one, of which single precision has three decimals for 16
+  /// seconds. Requires: set() follows for every worker.
+  void set_base(double base_ms) { base_ms_ = base_ms; }
+  /// `queue` is null if the worker has no prompts. `now_ms`: its values are used within seconds of it.
+  void set(WorkerId worker, const Worker& values, const Queue* queue, double now_ms);
+  /// Fills `bounds`, which has whole lanes.
+  void bound(const Query& query, const Request& request, std::span<float> bounds) const;
+
+ private:
+  /// Bounds are lowered by this much, far more than what single precision loses in fifty operations.
+  static constexpr float kRoundingShare = 5e-5F;
+  static constexpr float kRoundingMs = 0.02F;
+
+  using Row = std::array<float, kLanes>;
+  struct Block {
+    Row others, base, steps, per_token, per_pair;
+    Row prior_with, own_with, prior, own, least_share, share;
+    Row per_prompt_token, batch, decoding, returning, saved;
+    std::array<std::uint32_t, kLanes> ratio_with, ratio;
+  };
+  struct QueueBlock {
+    Row ready, last, others, base, steps;
+    Row overdue_tokens, overdue_pairs, after_tokens, after_pairs;
+  };
+  struct Terms;
+  struct Steps;
+  [[nodiscard]] static Steps steps_of(const Block& block, const Terms& terms);
+  [[nodiscard]] static Lanes held_up_ms(const Block& block, Lanes queue, Lanes prefill);
+  [[nodiscard]] static Lanes queue_ms(const QueueBlock& queue, const Terms& terms, Lanes step, Lanes per_token,
+                                      Lanes per_pair);
+
+  double base_ms_ = 0;
+  std::vector<Block> blocks_;  // four workers each, as are the next two
+  std::vector<QueueBlock> queues_;
+  std::vector<std::uint8_t> queued_;  // bits: which of the four have prompts
+};
+
+template <class Visit>
+void CostLanes::for_each_up_to(std::span<const float> values, const float& most, Visit visit) {
+  for (std::size_t at = 0; at < values.size(); at += kLanes) {
+    const auto within = load(values.data() + at) <= Lanes{most, most, most, most};
+    std::array<std::uint64_t, 2> bits = {};
+    static_assert(sizeof within == sizeof bits);
+    std::memcpy(bits.data(), &within, sizeof bits);
+    if ((bits[0] | bits[1]) == 0) continue;
+    for (std::size_t lane = 0; lane < kLanes; ++lane)
+      if (values[at + lane] <= most) visit(static_cast<std::uint32_t>(at + lane));
+  }
+}
+
+}  // namespace kvist::routing
