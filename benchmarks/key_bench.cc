@@ -29,14 +29,14 @@ gateway::KeyTable table_of(std::size_t keys) {
   return {records, nullptr, TimePoint{}};
 }
 
-void BM_HashAKey(benchmark::State& state) {
+void hash_a_key(benchmark::State& state) {
   const std::string key = key_of(1);
   for (auto _ : state) benchmark::DoNotOptimize(net::sha256(key));
 }
-BENCHMARK(BM_HashAKey);
+BENCHMARK(hash_a_key)->Name("gateway/hash_a_key");
 
 /// Every time another key, so that the table is not in the cache.
-void BM_FindAKey(benchmark::State& state) {
+void find_a_key(benchmark::State& state) {
   const auto count = static_cast<std::size_t>(state.range(0));
   const gateway::KeyTable table = table_of(count);
   std::vector<std::string> keys;
@@ -47,9 +47,9 @@ void BM_FindAKey(benchmark::State& state) {
     at = at + 1 == count ? 0 : at + 1;
   }
 }
-BENCHMARK(BM_FindAKey)->Arg(100)->Arg(100'000);
+BENCHMARK(find_a_key)->Name("gateway/find_a_key")->Arg(100)->Arg(100'000);
 
-void BM_AdmitAndFinish(benchmark::State& state) {
+void admit_and_finish(benchmark::State& state) {
   gateway::KeyAccount account("k", "", {4'000'000'000, 4'000'000'000, 100}, net::now());
   for (auto _ : state) {
     const TimePoint now = net::now();
@@ -57,6 +57,6 @@ void BM_AdmitAndFinish(benchmark::State& state) {
     account.finish(100, 150, now);
   }
 }
-BENCHMARK(BM_AdmitAndFinish);
+BENCHMARK(admit_and_finish)->Name("gateway/admit_and_finish");
 
 }  // namespace
