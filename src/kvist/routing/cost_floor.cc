@@ -125,17 +125,16 @@ void CostFloor::refresh(Worker& w, WorkerId id, TimePoint now) {
 // The terms are those of bound(), with what changes by itself taken at the end of kLasts.
 void CostFloor::set_lanes(const Worker& w, WorkerId id) {
   const double least_share = summaries_[id.value()].known;
-  CostLanes::Worker lanes{.others = 1 - w.share * w.learned,
-                          .with = {.prior_ms = w.prior_with_ms,
-                                   .own_ratio = w.ratio_with,
-                                   .batch = ratio_index(w.batch_with)},
-                          .without = {.prior_ms = w.prior_ms, .own_ratio = w.ratio, .batch = ratio_index(w.batch)},
-                          .least_share = least_share,
-                          .share = w.share,
-                          .per_prompt_token = w.prior_per_prompt_token,
-                          .batch = static_cast<double>(w.batch),
-                          .decoding = static_cast<double>(w.decoding),
-                          .returning = w.returning};
+  CostLanes::Worker lanes{
+      .others = 1 - w.share * w.learned,
+      .with = {.prior_ms = w.prior_with_ms, .own_ratio = w.ratio_with, .batch = ratio_index(w.batch_with)},
+      .without = {.prior_ms = w.prior_ms, .own_ratio = w.ratio, .batch = ratio_index(w.batch)},
+      .least_share = least_share,
+      .share = w.share,
+      .per_prompt_token = w.prior_per_prompt_token,
+      .batch = static_cast<double>(w.batch),
+      .decoding = static_cast<double>(w.decoding),
+      .returning = w.returning};
   for (std::size_t i = 0; i < lanes.own.size(); ++i) lanes.own[i] = least_share * w.learned * w.weights[i];
   if (!w.has_prompts) return lanes_.set(id, lanes, nullptr, w.computed_at);
   const CostLanes::Queue queue{.ready = w.ready,
@@ -194,8 +193,8 @@ double CostFloor::bound(const UsableWorker& usable, std::uint64_t displaced_bloc
       least_first.of(w.weights[2], fleet[2]) * work.uncached + least_first.of(w.weights[3], fleet[3]) * work.pairs();
   terms.prefill_ms = prefill_ms * terms.paid;
   terms.queue_ms = queue_ms(w, query, least_first, most_first, most_step_ms);
-  terms.ttft_ms = terms.queue_ms + least_first.of(w.weights[0], fleet[0]) +
-                  least_first.of(w.weights[1], fleet[1]) * step_with_ms;
+  terms.ttft_ms =
+      terms.queue_ms + least_first.of(w.weights[0], fleet[0]) + least_first.of(w.weights[1], fleet[1]) * step_with_ms;
   terms.fleet_prefill_ms = model.prefill_ms(work);
   terms.displaced_ms = forecaster_->displaced_ms(displaced_blocks, usable.prompt_tokens);
   if (query.waiting > 0) terms.held_up_ms = w.returning.held_up_ms(terms.queue_ms, prefill_ms);
