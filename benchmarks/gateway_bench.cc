@@ -1,9 +1,11 @@
 // bench: gateway text net
-// The gateway's overhead per request: the same chat of about 4,000 tokens directly to a worker and through the gateway.
+// The gateway's overhead per request: the same chat of about 4,000 tokens directly to a worker and through the gateway,
+// on the thread that routes and on another one, which has to ask it.
 // The relay's cost per token of a stream, with notes of the tokens and without.
 // The cost of reading a text of 100 kB that grows from request to request, with a tokenizer like Llama 3's.
 #include <benchmark/benchmark.h>
 
+#include <cstdint>
 #include <future>
 #include <memory>
 #include <string>
@@ -33,10 +35,14 @@ constexpr const char* kAnswer =
     R"({"role":"assistant","content":"yes"},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":4000,)"
     R"("completion_tokens":1,"total_tokens":4001,"prompt_tokens_details":{"cached_tokens":0}}})";
 
+/// With more threads than these the gateway's routing has one of its own.
+constexpr std::uint32_t kRoutingOnItsOwn = 5;
+
 /// A worker that answers at once, a gateway in front of it, and a client, each on its own loop.
 class Path {
  public:
-  Path() {
+  /// The gateway has `threads` threads.
+  explicit Path(std::uint32_t threads) {
     worker_loop_.run([&] {
       auto server = net::HttpServer::listen(worker_loop_.loop(), {}, [](net::HttpRequest request, auto exchange) {
         net::HttpResponse response{.status = 200, .headers = {}, .body = request.method == "POST" ? kAnswer : ""};
@@ -49,6 +55,7 @@ class Path {
     spec::GatewaySpec spec;
     spec.model = "m";
     spec.mode = spec::RoutingMode::kKv;
+    spec.threads = threads;
     spec.workers.push_back({.name = "w", .url = worker_url(), .kv_events = "", .kv_replay = ""});
     gateway_loop_.run([&] {
       auto service = gateway::Service::create(gateway_loop_.loop(), spec);
@@ -96,9 +103,10 @@ class Path {
   std::unique_ptr<net::HttpClient> client_;
 };
 
-void chat(benchmark::State& state, bool through_gateway) {
-  Path path;
-  const std::string url = through_gateway ? path.gateway_url() : path.worker_url();
+/// 0 threads: straight to the worker.
+void chat(benchmark::State& state, std::uint32_t threads) {
+  Path path(threads == 0 ? 1 : threads);
+  const std::string url = threads == 0 ? path.worker_url() : path.gateway_url();
   for ([[maybe_unused]] auto _ : state) KVIST_CHECK(path.post(url) == 200, "a chat failed");
 }
 /// Each request's text is the previous one and 1 kB more. Without a cache all of it is tokenized again.
@@ -155,7 +163,8 @@ void relay_token(benchmark::State& state, bool noted) {
 BENCHMARK_CAPTURE(relay_token, plain, false)->Name("gateway/relay_1000_tokens");
 BENCHMARK_CAPTURE(relay_token, noted, true)->Name("gateway/relay_1000_noted_tokens");
 
-BENCHMARK_CAPTURE(chat, direct, false)->Name("gateway/chat_straight_to_the_worker")->UseRealTime();
-BENCHMARK_CAPTURE(chat, through, true)->Name("gateway/chat_through_the_gateway")->UseRealTime();
+BENCHMARK_CAPTURE(chat, direct, 0)->Name("gateway/chat_straight_to_the_worker")->UseRealTime();
+BENCHMARK_CAPTURE(chat, through, 1)->Name("gateway/chat_through_the_gateway")->UseRealTime();
+BENCHMARK_CAPTURE(chat, another_thread, kRoutingOnItsOwn)->Name("gateway/chat_through_another_thread")->UseRealTime();
 
 }  // namespace
