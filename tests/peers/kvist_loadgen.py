@@ -34,13 +34,14 @@ def single_turns(prompt_tokens, output_tokens, per_second=100_000):
 
 
 def start(folder, url, workload, streams, duration_s, model="m", name="loadgen", warmup_s=0, options=()):
-    """Starts a process that drives so many conversations at once for so long, then lets them end. `options`: further ones of its
-    command line."""
+    """Starts a process that drives so many conversations at once for so long, then lets them end; a trace has instants of its own.
+    `options`: further ones of its command line."""
     path, output = pathlib.Path(folder) / f"{name}.yaml", pathlib.Path(folder) / f"{name}-output"
     path.write_text(workload_yaml(workload))
-    process = peer.PeerProcess([deployment.BINARY, "loadgen", "--target", url, "--model", model, "-f", path, "--concurrency", streams,
-                                "--duration", f"{duration_s} s", "--progress", "0s", "--output", output,
-                                *(["--warmup", f"{warmup_s} s"] if warmup_s else []), *options], pathlib.Path(folder) / f"{name}.log")
+    process = peer.PeerProcess([deployment.BINARY, "loadgen", "--target", url, "--model", model, "-f", path,
+                                *([] if "trace" in workload else ["--concurrency", streams]), "--duration", f"{duration_s} s",
+                                "--progress", "0s", "--output", output, *(["--warmup", f"{warmup_s} s"] if warmup_s else []), *options],
+                               pathlib.Path(folder) / f"{name}.log")
     process.output = output
     return process
 
