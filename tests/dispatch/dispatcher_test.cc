@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace kvist::dispatch::dispatcher_test {
@@ -176,6 +178,84 @@ TEST_F(DispatcherTest, ARestartedWorkerIsANewOneForTheRequestsThatItsPredecessor
   ASSERT_TRUE(next);
   EXPECT_EQ(next->worker, first);
   dispatcher_.finish(ticket.handle, Outcome::kCompleted, now_);
+  expect_no_load();
+}
+
+TEST_F(DispatcherTest, ARequestUnderWhichEveryWorkerDiesIsGivenUp) {
+  constexpr std::uint32_t kWorkers = 12;
+  for (const double budget : {0.0, 20.0}) {
+    Fleet fleet(std::vector<std::string>(kWorkers, "w"), {});
+    routing::Router router({.model = "m", .block_size = 4, .workers = kWorkers, .mode = spec::RoutingMode::kKv});
+    Dispatcher dispatcher(
+        {.max_in_flight = 4, .max_retries = 2, .retry_budget = {.per_request = 0, .per_second = 0, .at_start = budget}},
+        fleet, router);
+    for (std::uint32_t w = 0; w < kWorkers; ++w) fleet.on_success(WorkerId(w), now_);
+    const auto ticket = dispatcher.start({.prompt_tokens = 100, .blocks = nullptr}, now_);
+    ASSERT_TRUE(ticket);
+    std::optional<routing::Decision> next = ticket->decision;
+    std::uint32_t attempts = 0;
+    while (next && attempts < 100) {
+      const WorkerId dead = next->worker;
+      ++attempts;
+      next = dispatcher.on_attempt_failed(ticket->handle, AttemptFailure::kTransport, "reset", now_);
+      now_ += std::chrono::seconds(20);  // the next process is there, and as good as the one before
+      fleet.on_success(dead, now_);
+      dispatcher.on_worker_restarted(dead, now_);
+    }
+    EXPECT_EQ(attempts, budget == 0 ? 3U : 5U);
+    EXPECT_EQ(dispatcher.counters().free_retries, 2U);
+    EXPECT_EQ(dispatcher.counters().paid_retries, budget == 0 ? 0U : 2U);
+    dispatcher.finish(ticket->handle, Outcome::kUpstreamFailed, now_);
+  }
+}
+
+TEST_F(DispatcherTest, AnAnswerThatGoesOnFromWorkerToWorkerIsNotGivenUp) {
+  for (const std::uint32_t tokens_per_worker : {1U, 50U}) {
+    const Ticket ticket = start();
+    std::optional<routing::Decision> next = ticket.decision;
+    std::uint32_t attempts = 0;
+    while (next && attempts < 30) {
+      const WorkerId dead = next->worker;
+      dispatcher_.on_first_token(next->request, now_);
+      ++attempts;
+      next = dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kTransport, "reset", now_,
+                                           attempts * tokens_per_worker);
+      now_ += std::chrono::seconds(20);
+      fleet_.on_success(dead, now_);
+      dispatcher_.on_worker_restarted(dead, now_);
+    }
+    EXPECT_EQ(attempts, tokens_per_worker == 1 ? 5U : 30U);
+    dispatcher_.finish(ticket.handle, Outcome::kUpstreamFailed, now_);
+  }
+  expect_no_load();
+}
+
+TEST_F(DispatcherTest, WithoutABudgetTheRouterIsNotAskedForAnotherWorker) {
+  for (int i = 0; i < 5; ++i) {
+    const Ticket ticket = start();
+    (void)dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kBackPressure, "429", now_);
+    dispatcher_.finish(ticket.handle, Outcome::kBackPressure, now_);
+  }
+  const std::uint64_t decisions = router_.log().total();
+  const Ticket ticket = start();
+  EXPECT_FALSE(dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kBackPressure, "429", now_));
+  EXPECT_EQ(router_.log().total(), decisions + 1) << "it would keep where it sent a session";
+  EXPECT_EQ(dispatcher_.counters().retries_over_budget, 1U);
+  dispatcher_.finish(ticket.handle, Outcome::kBackPressure, now_);
+  expect_no_load();
+}
+
+TEST_F(DispatcherTest, AWorkerThatWasRemovedServesNobodyAnyMore) {
+  const auto ticket =
+      dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr, .carried = true, .fallbacks = 2}, now_);
+  ASSERT_TRUE(ticket);
+  const WorkerId removed = ticket->decision.fallbacks.at(0);
+  dispatcher_.on_worker_removed(removed, now_);
+  EXPECT_FALSE(dispatcher_.on_served_by(ticket->handle, removed, "not reached", now_));
+  EXPECT_FALSE(dispatcher_.uses(removed));
+  dispatcher_.forget(removed);
+  dispatcher_.finish(ticket->handle, Outcome::kCompleted, now_);
+  EXPECT_EQ(outcomes(ticket->decision.worker, Outcome::kCompleted), 1U);
   expect_no_load();
 }
 

@@ -108,6 +108,7 @@ std::optional<routing::Decision> Dispatcher::on_attempt_failed(DispatchHandle ha
                                                                std::uint32_t resumed_tokens) {
   DispatchedRequest& live = this->live(handle);
   judge_attempt(live, failure, problem, now);
+  note_progress(live, resumed_tokens);
   const bool free = is_free(live, failure);
   take_back(live, now);
   if (resumed_tokens > 0) {
@@ -131,7 +132,9 @@ std::optional<routing::Decision> Dispatcher::on_served_by(DispatchHandle handle,
   // The router sees only this worker, as usable, because the proxy has decided.
   const auto views = fleet_->views();
   std::vector<routing::WorkerView> fleet(views.begin(), views.end());
-  if (worker.value() >= fleet.size() || fleet[worker.value()].vacant) return std::nullopt;
+  // Of a worker that is leaving, everything may be forgotten at any time.
+  if (worker.value() >= fleet.size() || fleet_->worker(worker).vacant || fleet_->worker(worker).retired)
+    return std::nullopt;
   for (routing::WorkerView& view : fleet) view.available = false;
   fleet[worker.value()].available = true;
   fleet[worker.value()].group = 0;
@@ -196,12 +199,23 @@ bool Dispatcher::is_idle_refusal(WorkerId id, TimePoint now) const {
   return router_->loads().load(id).decoding == 0 && (!answered || now - *answered > kMoment);
 }
 
+// An answer that goes on from worker to worker is not what they fail of.
+void Dispatcher::note_progress(DispatchedRequest& live, std::uint32_t resumed_tokens) {
+  constexpr std::uint32_t kProgress = 32;
+  if (resumed_tokens < live.resumed_tokens + kProgress) return;
+  live.resumed_tokens = resumed_tokens;
+  live.free_retries = 0;
+}
+
 // Retries are paid for so that they do not overload a failing fleet. These retries cannot: there is at most one for
-// each request that was at the worker when the fault was found, or a refusal has cost no worker anything.
+// each request that was at the worker when the fault was found, or a refusal has cost no worker anything. A request
+// under which one worker after the other fails may be the reason, and take the whole fleet down.
 bool Dispatcher::is_free(const DispatchedRequest& live, AttemptFailure failure) const {
   const Fleet::Worker& worker = fleet_->worker(live.worker);
-  if (live.tries_out || failure == AttemptFailure::kNoAdapter) return true;
+  if (failure == AttemptFailure::kNoAdapter || worker.retired) return true;
   if (is_disputed(failure)) return live.disputes.size() == 1;
+  if (live.free_retries >= options_.max_retries) return false;
+  if (live.tries_out) return true;
   if (worker.ejection == Ejection::kOut && live.wait.began <= outliers_.worker(live.worker).since) return true;
   const bool is_dead = failure == AttemptFailure::kTransport || failure == AttemptFailure::kSilent;
   const bool is_out = worker.health != WorkerHealth::kHealthy || worker.stalled;
@@ -213,16 +227,16 @@ std::optional<routing::Decision> Dispatcher::retry(DispatchHandle handle, bool f
   if (live.carried || options_.max_retries == 0 || (!free && live.retries >= options_.max_retries)) return std::nullopt;
   live.query.excluded.push_back(live.worker);
   end_ejections(now);
-  auto decision = router_->route(live.query, fleet_->views(), now);
-  if (!decision) return std::nullopt;
-  // The budget is asked last, so that a retry without a worker to go to takes nothing out of it.
-  if (!free && !budget_.try_take(now)) {
-    router_->on_finished(decision->request, false, now);
-    ++counters_.retries_over_budget;
+  // It is asked before the router, which keeps where it sent a session, and paid once there is a worker to go to.
+  if (!free && !budget_.has_one(now)) {
+    if (can_go_elsewhere(live)) ++counters_.retries_over_budget;
     return std::nullopt;
   }
+  auto decision = router_->route(live.query, fleet_->views(), now);
+  if (!decision) return std::nullopt;
+  if (!free) KVIST_CHECK(budget_.try_take(now), "what has one at an instant has one to take");
   ++(free ? counters_.free_retries : counters_.paid_retries);
-  if (!free) ++live.retries;
+  ++(free ? live.free_retries : live.retries);
   give(live, *decision, now);
   if (!live.disputes.empty()) disputed_.push_back({.attempt = live.attempt, .request = handle});
   return std::move(*decision);

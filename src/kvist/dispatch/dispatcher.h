@@ -58,11 +58,13 @@ struct Dispute {
 /// What the dispatcher keeps of a request from start() to finish(). The router has the record of the attempt at a
 /// worker.
 struct DispatchedRequest {
-  routing::RouteQuery query;       ///< for further attempts
-  WorkerId worker;                 ///< of the last attempt
-  routing::RequestHandle attempt;  ///< the router's record of it
-  std::uint32_t retries = 0;
-  std::uint32_t prompt_tokens = 0;  ///< without those of a resumed answer
+  routing::RouteQuery query;         ///< for further attempts
+  WorkerId worker;                   ///< of the last attempt
+  routing::RequestHandle attempt;    ///< the router's record of it
+  std::uint32_t retries = 0;         ///< that were paid for
+  std::uint32_t free_retries = 0;    ///< since the answer last went on by some tokens
+  std::uint32_t resumed_tokens = 0;  ///< how far it was then
+  std::uint32_t prompt_tokens = 0;   ///< without those of a resumed answer
   bool streams = false;
   bool generates = true;
   bool at_worker = false;  ///< an attempt is under way
@@ -136,8 +138,8 @@ class Dispatcher {
                                                                    std::string_view problem, TimePoint now,
                                                                    std::uint32_t resumed_tokens = 0);
   /// The proxy that carries the request could not give it to the worker of the decision and gave it to this one,
-  /// whatever its health. Returns the decision for this worker. If its place is vacant, returns nothing and changes
-  /// nothing.
+  /// whatever its health. Returns the decision for this worker. If it was removed from the fleet, returns nothing
+  /// and changes nothing.
   [[nodiscard]] std::optional<routing::Decision> on_served_by(DispatchHandle handle, WorkerId worker,
                                                               std::string_view problem, TimePoint now);
   /// The client is slow, so the answer is not read for a while, and its silence says nothing about the worker.
@@ -218,6 +220,7 @@ class Dispatcher {
   void charge(DispatchedRequest& request, double tokens, TimePoint now);
   [[nodiscard]] std::optional<routing::Decision> retry(DispatchHandle handle, bool free, TimePoint now);
   [[nodiscard]] bool is_free(const DispatchedRequest& request, AttemptFailure failure) const;
+  static void note_progress(DispatchedRequest& request, std::uint32_t resumed_tokens);
   /// Whether another worker could take the request if it left its present one.
   [[nodiscard]] bool can_go_elsewhere(const DispatchedRequest& live) const;
   void apply_ejection(WorkerId worker);

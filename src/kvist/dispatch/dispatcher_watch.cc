@@ -65,8 +65,9 @@ bool Dispatcher::can_go_elsewhere(const DispatchedRequest& live) const {
 
 std::optional<routing::Decision> Dispatcher::leave(DispatchHandle handle, AttemptFailure failure, TimePoint now,
                                                    std::uint32_t resumed_tokens) {
-  const DispatchedRequest& live = this->live(handle);
+  DispatchedRequest& live = this->live(handle);
   if (live.carried) return std::nullopt;
+  note_progress(live, resumed_tokens);
   const bool elsewhere = can_go_elsewhere(live);
   const bool free = is_free(live, failure);
   if (!free && !budget_.has_one(now)) {

@@ -70,6 +70,7 @@ void Fleet::set_open(WorkerId id, bool open) {
 void Fleet::retire(WorkerId id, TimePoint now) {
   Worker& worker = workers_.at(id.value());
   worker.open = false;
+  worker.retired = true;
   worker.last_problem = "removed";
   // Even if the worker was not healthy before: retries of the requests at it cost nothing (Dispatcher::is_free()).
   worker.health = WorkerHealth::kUnhealthy;

@@ -55,6 +55,7 @@ class Fleet {
     std::string name;             ///< of the one that was here last, if the place is vacant
     bool vacant = false;          ///< there is no worker of this id
     bool open = true;             ///< it may be given new requests, as far as its operator is concerned
+    bool retired = false;         ///< it is being removed
     std::uint64_t occupants = 0;  ///< how many workers the place has had
     WorkerHealth health = WorkerHealth::kUnhealthy;
     std::uint32_t failures_in_a_row = 0;
