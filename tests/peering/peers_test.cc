@@ -184,6 +184,30 @@ TEST_F(PeersTest, AWorkerThatIsKnownLaterGetsItsLoadWithTheNextState) {
   EXPECT_EQ(b_.router.loads().requests(), 0U);
 }
 
+TEST_F(PeersTest, BlocksOfARequestThatIsBookedAgainCountOnce) {
+  TestGateway more("c", 1, {"w9"});
+  b_.fleet.occupy(WorkerId(3), "w9");
+  (void)more.route(1, 400, prompt_of(1, 25, 25, 0), at(0));
+  pass_on(more, {&b_}, at(5));
+  EXPECT_EQ(b_.peers.peers()[0].blocks, 25U);
+  b_.router.forget(WorkerId(3));
+  pass_on(more, {&b_}, at(1'100));
+  EXPECT_EQ(b_.load("w9").requests, 1U) << "by its state, which has no blocks";
+  EXPECT_EQ(b_.peers.peers()[0].blocks, 0U);
+}
+
+// As those of one's own requests are, which are routed with limits in the gateway's blocks.
+TEST_F(PeersTest, PromptsOfPeersAreKeptUpToTheWorkersMemoryInTheGatewaysBlocks) {
+  for (std::uint32_t i = 0; i < 3; ++i)
+    b_.fleet.set_limits(WorkerId(i),
+                        {.block_size = 8 * TestGateway::kBlockSize, .kv_blocks = 50, .max_batch_size = 64});
+  for (std::uint64_t i = 0; i < 30; ++i) (void)a_.route(i, 400, prompt_of(i, 25, 25, 0), at(0));
+  pass_on(a_, {&b_}, at(5));
+  std::uint64_t kept = 0;
+  for (std::uint32_t i = 0; i < 3; ++i) kept += b_.router.caches().report(WorkerId(i), false).predicted_blocks;
+  EXPECT_EQ(kept, 30U * 25U) << "each has room for 400 of the gateway's blocks";
+}
+
 TEST_F(PeersTest, AStateOfManyRequestsComesInParts) {
   TestGateway big("c", 1, {"w0", "w1", "w2"});
   constexpr std::size_t kRequests = 4'700;

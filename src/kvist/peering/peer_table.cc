@@ -147,6 +147,7 @@ void PeerTable::book(Told& peer, Request& request, const routing::BlockKeys& blo
   if (!worker) return;
   const Routed& told = request.told;
   const std::size_t size = routing::view(blocks).size();
+  peer.blocks -= std::exchange(request.blocks, 0);  // where it is booked a second time
   const bool has_room = peer.blocks + size <= kMostBlocks;
   request.handle = router_->on_peer_routed({.worker = *worker,
                                             .prompt_tokens = told.prompt_tokens,
@@ -224,6 +225,7 @@ std::vector<PeerTable::Peer> PeerTable::peers() const {
                      .run = told.run,
                      .requests = booked,
                      .elsewhere = told.requests.size() - booked,
+                     .blocks = told.blocks,
                      .heard = told.heard});
   }
   return peers;

@@ -61,7 +61,8 @@ class PeerTable {
     std::uint64_t run = 0;
     std::size_t requests = 0;  ///< at workers that this gateway knows
     std::size_t elsewhere = 0;
-    TimePoint heard;  ///< when the last message came
+    std::size_t blocks = 0;  ///< block hashes kept of its prompts
+    TimePoint heard;         ///< when the last message came
   };
   [[nodiscard]] std::vector<Peer> peers() const;
   /// Of each other gateway, what came last.

@@ -28,11 +28,11 @@ RequestHandle Router::on_peer_routed(const PeerRequest& request, const WorkerVie
   RoutedRequest& routed = *requests_.find(handle);
   reused_.expire(now);
   routed.reuse = reused_.add(request.worker, request.blocks, request.known_tokens / block_size_, now);
-  caches_.on_peer_routed(routed, view.limits.kv_blocks, now);
+  const EngineLimits limits = in_blocks_of(block_size_, view.limits);
+  caches_.on_peer_routed(routed, limits.kv_blocks, now);
   const ForecastQuery query{.prompt_tokens = request.prompt_tokens,
                             .uncached_tokens = request.uncached_tokens,
                             .new_blocks = request.new_blocks};
-  const EngineLimits limits = in_blocks_of(block_size_, view.limits);
   forecaster_.on_routed(routed, forecaster_.forecast(request.worker, limits, query, now), limits, request.known_tokens,
                         now);
   loads_.add(routed);
