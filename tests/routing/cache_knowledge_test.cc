@@ -267,7 +267,7 @@ TEST_F(CacheKnowledgeTest, AClearedCacheKeepsPredictionsOnlyOfPromptsToBeCompute
   answer(a_, old, 1);
   const RequestHandle under_way = route(a_, decoding);
   CacheKnowledge::on_computed(*requests_.find(under_way));
-  route(a_, uncomputed);
+  const RequestHandle waiting = route(a_, uncomputed);
   const std::vector<kv::KvEvent> cleared{kv::AllBlocksCleared{}};
   feed(caches_, a_, cleared);
   EXPECT_EQ(match(old)[0].blocks, 0U);
@@ -276,6 +276,8 @@ TEST_F(CacheKnowledgeTest, AClearedCacheKeepsPredictionsOnlyOfPromptsToBeCompute
   const std::uint64_t corrections = report(a_).corrections;
   usage(under_way, 0);
   EXPECT_EQ(report(a_).corrections, corrections) << "what it was promised was before";
+  finish(waiting, false, 0);
+  EXPECT_EQ(match(uncomputed)[0].blocks, 0U) << "it never got computed";
 }
 
 TEST_F(CacheKnowledgeTest, AnUnreportedClearIsNoticedByAFewAnswers) {

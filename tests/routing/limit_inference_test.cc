@@ -43,6 +43,30 @@ TEST(LimitInference, MoreRunningRaisesTheEstimateAtOnceLessTakesEvidence) {
   EXPECT_EQ(inference.batch_slots(), 30U);
 }
 
+TEST(LimitInference, WhatASlowMinuteLetInferIsTriedAgain) {
+  LimitInference inference;
+  for (int i = 0; i < 6; ++i) inference.on_first_token(8, true);
+  ASSERT_EQ(inference.batch_slots(), 8U);
+  // A router that keeps to it never sees more than that decoding.
+  const auto observe = [&] { inference.on_first_token(inference.batch_slots(), false); };
+  for (std::uint32_t i = 1; i < LimitInference::kCalm; ++i) observe();
+  inference.on_first_token(3, false);  // says nothing of the limit
+  EXPECT_EQ(inference.batch_slots(), 8U);
+  observe();
+  EXPECT_EQ(inference.batch_slots(), 9U);
+  for (std::uint32_t i = 0; i < 5 * LimitInference::kCalm; ++i) observe();
+  EXPECT_EQ(inference.batch_slots(), 14U);
+}
+
+TEST(LimitInference, BeyondATrueLimitTheEstimateRisesByOne) {
+  LimitInference inference;
+  for (int i = 0; i < 3; ++i) inference.on_report(16, 2);
+  for (std::uint32_t i = 0; i < 10 * LimitInference::kCalm; ++i) inference.on_report(16, 0);
+  EXPECT_EQ(inference.batch_slots(), 17U);
+  for (int i = 0; i < 3; ++i) inference.on_report(16, 1);
+  EXPECT_EQ(inference.batch_slots(), 16U);
+}
+
 TEST(LimitInference, LateFirstTokensAtOneBatchSizeAreEvidenceToo) {
   LimitInference inference;
   for (int i = 0; i < 5; ++i) inference.on_first_token(16, true);

@@ -28,8 +28,11 @@ using TimePoint = CoreClock::time_point;
   return std::chrono::duration<double, std::milli>(d).count();
 }
 
-/// Nearest whole nanosecond.
+/// Nearest whole nanosecond. What is beyond a century becomes one, so that a few can be added; not a number becomes 0.
 [[nodiscard]] constexpr Duration from_seconds(double seconds) {
+  constexpr double kCentury = 3.15e9;
+  if (!(seconds >= -kCentury)) seconds = seconds < 0 ? -kCentury : 0;
+  if (seconds > kCentury) seconds = kCentury;
   return Duration(static_cast<std::int64_t>(seconds * 1e9 + (seconds < 0 ? -0.5 : 0.5)));
 }
 [[nodiscard]] constexpr Duration from_milliseconds(double ms) {

@@ -261,12 +261,12 @@ void CacheKnowledge::on_event_news(WorkerId id, const EventNews& news) {
 
 // What was routed is gone, except for prompts that are still to be computed.
 void CacheKnowledge::keep_uncomputed(WorkerId id) {
-  std::vector<std::pair<RequestId, BlockKeys>> uncomputed;
-  requests_->for_each([&](const RoutedRequest& request) {
-    if (request.worker == id && !request.cache.computed) uncomputed.emplace_back(request.id, request.blocks);
+  std::vector<RoutedRequest*> uncomputed;
+  requests_->for_each([&](RoutedRequest& request) {
+    if (request.worker == id && !request.cache.computed) uncomputed.push_back(&request);
   });
-  std::ranges::sort(uncomputed, {}, [](const auto& one) { return one.first; });
-  for (const auto& [request, prompt] : uncomputed) routed_.insert(id, prompt, 0, now_);
+  std::ranges::sort(uncomputed, {}, [](const RoutedRequest* request) { return request->id; });
+  for (RoutedRequest* const request : uncomputed) request->cache.number = routed_.insert(id, request->blocks, 0, now_);
 }
 
 void CacheKnowledge::begin_events_anew(WorkerId id) {

@@ -11,19 +11,22 @@ namespace kvist::routing {
 /// steady. In its answers, first tokens come far later than forecast, always with about the same number decoding.
 /// Because the admission of a burst looks the same for a moment, three such reports or six such first tokens in a row
 /// are needed. If more requests run than were inferred, the estimate rises at once. To fall it needs the evidence
-/// again, because the limit may be KV memory, which changes. One object per worker. Threads: one.
+/// again, because the limit may be KV memory, which changes. Where a router gives a worker no more than was inferred,
+/// nothing would ever show that it was too few, as after a slow minute: so after kCalm observations of so many running
+/// with nobody waiting the estimate rises by one. At the true limit that costs one request a wait in every kCalm. One
+/// object per worker. Threads: one.
 class LimitInference {
  public:
   /// The worker reported how many of its requests run and wait.
   void on_report(double running, double waiting) {
     if (!std::isfinite(running) || running < 1 || running > kMost) return;
     const auto n = static_cast<std::uint32_t>(running);
-    if (slots_ != 0 && n > slots_) slots_ = n;
+    explore(n, waiting > 0);
     weigh(reported_, n, waiting > 0, kReports, 1 + n / 16);
   }
-  /// A first token came while `decoding` requests were decoding. `late`: it came far later than forecast.
+  /// A first token came, and now `decoding` requests decode. `late`: it came far later than forecast.
   void on_first_token(std::uint32_t decoding, bool late) {
-    if (slots_ != 0 && decoding > slots_) slots_ = decoding;
+    explore(decoding, late);
     weigh(starved_, decoding, late && decoding >= kLeastDecoding, kLateTokens, 1);
   }
   /// The worker was replaced by another one.
@@ -31,6 +34,8 @@ class LimitInference {
 
   /// The inferred number, or 0 without evidence.
   [[nodiscard]] std::uint32_t batch_slots() const { return slots_; }
+
+  static constexpr std::uint32_t kCalm = 32;
 
  private:
   static constexpr std::uint32_t kReports = 3;
@@ -42,6 +47,18 @@ class LimitInference {
     std::uint32_t least = 0;
     std::uint32_t length = 0;
   };
+  void explore(std::uint32_t n, bool queueing) {
+    if (slots_ == 0 || n < slots_) return;
+    calm_ = queueing ? 0 : calm_ + 1;
+    if (n > slots_) {
+      slots_ = n;
+    } else if (calm_ >= kCalm) {
+      ++slots_;
+    } else {
+      return;
+    }
+    calm_ = 0;
+  }
   void weigh(Run& run, std::uint32_t n, bool queueing, std::uint32_t evidence, std::uint32_t breath) {
     if (!queueing) {
       run = {};
@@ -54,6 +71,7 @@ class LimitInference {
   }
 
   std::uint32_t slots_ = 0;
+  std::uint32_t calm_ = 0;  // observations in a row of `slots_` running and nobody waiting
   Run reported_;
   Run starved_;
 };
