@@ -390,8 +390,15 @@ TEST(GatewaySpecTest, ErrorsNameLineAndSetting) {
               StartsWith("test.yaml:2: workers[0]: key \"url\" is missing"));
   EXPECT_THAT(message(read_gateway(parsed("workers:\n  - url: localhost:80\n"))),
               StartsWith("test.yaml:2: workers[0].url: expected http://host:port"));
-  EXPECT_THAT(message(read_gateway(parsed("workers:\n  - url: http://h:80/v1\n"))),
-              HasSubstr("expected http://host:port"));
+  for (const char* url : {"http://h:80/v1", "http://h:0", "http://h:65536", "http://h:99999", "http://h:", "http://:80",
+                          "http://[::1:80", "http://::1:80", "http://[]:80", "http://h?a:80"}) {
+    EXPECT_THAT(message(read_gateway(parsed(fmt::format("workers:\n  - url: '{}'\n", url)))),
+                HasSubstr("expected http://host:port"))
+        << url;
+  }
+  EXPECT_TRUE(read_gateway(parsed("workers:\n  - url: 'http://[::1]:65535'\n")));
+  EXPECT_THAT(message(read_gateway(parsed("workers:\n  - url: http://u:secret@h:80\n"))),
+              AllOf(HasSubstr("without a user name"), Not(HasSubstr("secret"))));
   EXPECT_THAT(
       message(read_gateway(parsed("workers:\n- {name: a, url: 'http://h:1'}\n- {name: a, url: 'http://h:2'}\n"))),
       StartsWith("test.yaml:3: workers[1]: two workers are called \"a\""));

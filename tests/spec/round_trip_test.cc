@@ -174,7 +174,7 @@ class RoundTripTest : public testing::Test {
       for (std::string& alias : m.model_aliases) alias += suffix;
       for (UpstreamSpec& worker : m.workers) {
         worker.name += suffix;
-        worker.url += std::to_string(i);  // of the port
+        worker.url.insert(worker.url.rfind(':'), std::to_string(i));
       }
       for (WorkerGroupSpec& group : m.worker_groups) group.name += suffix;
       if (!m.record.file.empty()) m.record.file = "/r" + suffix + ".jsonl";

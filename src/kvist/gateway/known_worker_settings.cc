@@ -53,6 +53,11 @@ std::vector<KnownWorkerSettings::Change> KnownWorkerSettings::look(const std::ve
 Result<std::map<std::string, net::ServerSettings>> worker_settings(const spec::ServedModelSpec& model,
                                                                    KnownWorkerSettings& known) {
   std::map<std::string, net::ServerSettings> settings;
+  // Those of workers that come later are looked at now, while somebody watches.
+  if (model.worker_tls != spec::ClientTlsSpec{}) {
+    KVIST_TRY([[maybe_unused]] const net::ServerSettings later,
+              known.look_up({.key_file = model.worker_api_key_file, .uses_tls = true, .tls = model.worker_tls}));
+  }
   for (const spec::UpstreamSpec& worker : model.workers) {
     KVIST_TRY(net::ServerSettings own, known.look_up(settings_source(model, worker)));
     if (!own.bearer_key.empty() || own.tls) settings.emplace(worker.url, std::move(own));

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,6 +20,20 @@
 namespace kvist::spec {
 namespace {
 
+/// "host:port", where an IPv6 address has brackets, and the port is one that can be connected to.
+bool is_host_and_port(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return false;
+  std::string_view host = text.substr(0, colon);
+  const std::string_view digits = text.substr(colon + 1);
+  std::uint16_t port = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (error != std::errc() || end != digits.data() + digits.size() || port == 0) return false;
+  const bool has_brackets = host.starts_with('[') && host.ends_with(']');
+  if (has_brackets) host = host.substr(1, host.size() - 2);
+  return !host.empty() && host.find_first_of(has_brackets ? "[]/?#@ \t" : "[]:/?#@ \t") == std::string_view::npos;
+}
+
 /// "scheme://host:port" and nothing more. With `also_secure`, "schemes" will do too.
 Result<void> read_address(const YamlNode& map, std::string_view key, std::string_view scheme, std::string& value,
                           bool also_secure = false) {
@@ -25,13 +42,13 @@ Result<void> read_address(const YamlNode& map, std::string_view key, std::string
   if (!node) return {};
   const std::string secure = std::string(scheme) + "s://";
   const std::string prefix = also_secure && value.starts_with(secure) ? secure : std::string(scheme) + "://";
-  const std::size_t colon = value.rfind(':');
-  const bool has_prefix = value.starts_with(prefix);
-  const bool has_port = has_prefix && colon != std::string::npos && colon > prefix.size() && colon + 1 < value.size() &&
-                        value.find_first_not_of("0123456789", colon + 1) == std::string::npos;
-  if (!has_port || value.find_first_of("/ \t", prefix.size()) != std::string::npos) {
-    return std::unexpected(node->error(fmt::format("expected {}host:port, got \"{}\"", prefix, value)));
+  // What may be a password is not repeated.
+  if (value.contains('@')) {
+    return std::unexpected(node->error(
+        fmt::format("expected {}host:port, without a user name or password (api_key_file is for a key)", prefix)));
   }
+  if (!value.starts_with(prefix) || !is_host_and_port(std::string_view(value).substr(prefix.size())))
+    return std::unexpected(node->error(fmt::format("expected {}host:port, got \"{}\"", prefix, value)));
   return {};
 }
 
