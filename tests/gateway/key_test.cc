@@ -1,4 +1,5 @@
 // API keys: buckets, limits, the file, look-up, and what requests get. No socket; time is passed in.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -180,7 +181,10 @@ TEST(KeyFileTest, ErrorsNameTheLineAndNeverAKey) {
               StartsWith("keys.txt:2: the line has the key of line 1"));
   EXPECT_THAT(message("name=a sha256=12"), HasSubstr("64 hexadecimal digits"));
   EXPECT_THAT(message("name=a sha256=" + hash + " concurrency=-1"), HasSubstr("concurrency has to be a whole number"));
-  EXPECT_THAT(message("name=a sha256=" + hash + " tokens_per_minute=99999999999"), HasSubstr("at most 4294967295"));
+  EXPECT_THAT(message("name=a sha256=" + hash + " tokens_per_minute=99999999999"), HasSubstr("from 1 to 4294967295"));
+  for (const char* limit : {"requests_per_minute", "tokens_per_minute", "concurrency"})
+    EXPECT_THAT(message(fmt::format("name=a sha256={} {}=0", hash, limit)), HasSubstr("without the word there is no"));
+  EXPECT_THAT(message("name=a sha256=" + hash + " request_per_minute=5"), HasSubstr("a word \"request_per_minute\""));
   EXPECT_THAT(message("name=a sha256=" + hash + " weight=0"), HasSubstr("weight has to be a whole number from 1"));
   EXPECT_THAT(message("name=a sha256=" + hash + " priority=x"), HasSubstr("priority has to be a whole number from -1"));
   EXPECT_THAT(message("name=a name=b sha256=" + hash), HasSubstr("has name twice"));
@@ -377,6 +381,11 @@ TEST_F(KeyGateTest, WorkersHaveKeysOfTheirOwn) {
     ASSERT_FALSE(read) << text;
     EXPECT_THAT(read.error().message, HasSubstr(path_));
   }
+  gateway.workers[1].api_key_file.clear();
+  gateway.worker_tls.ca = path_ + ".missing";  // of workers that may come, as no present one is https
+  const auto later = settings_of(gateway);
+  ASSERT_FALSE(later);
+  EXPECT_THAT(later.error().message, HasSubstr(path_ + ".missing"));
 }
 
 }  // namespace

@@ -200,9 +200,12 @@ class CommandLine {
     KeyCreateArguments& a = key_create_;
     command->add_option("--name", a.name, "of the key, in logs and metrics")->required();
     command->add_option("--class", a.key_class, "a label in the metrics");
-    command->add_option("--requests-per-minute", a.requests_per_minute, "without it, any number");
-    command->add_option("--tokens-per-minute", a.tokens_per_minute, "of prompts and answers; without it, any number");
-    command->add_option("--concurrency", a.concurrency, "requests at once; without it, any number");
+    command->add_option("--requests-per-minute", a.requests_per_minute, "without it, any number")
+        ->check(CLI::PositiveNumber);
+    command->add_option("--tokens-per-minute", a.tokens_per_minute, "of prompts and answers; without it, any number")
+        ->check(CLI::PositiveNumber);
+    command->add_option("--concurrency", a.concurrency, "requests at once; without it, any number")
+        ->check(CLI::PositiveNumber);
     command->callback([this] { action_ = [this] { return create_key(key_create_); }; });
   }
 

@@ -31,11 +31,19 @@ bool read_number(std::string_view text, T& value) {
          std::cmp_less_equal(value, std::numeric_limits<std::uint32_t>::max());
 }
 
+/// Whether it may be quoted, as no key and no part of one looks like this.
+bool is_word(std::string_view text) {
+  constexpr std::size_t kMostLength = 24;
+  return text.size() <= kMostLength && text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string_view::npos;
+}
+
 /// What is wrong with a word of the line; empty if nothing is. Errors quote no value but names: a key that was pasted
 /// in the wrong place must not get into a log.
 std::string read_word(std::string_view word, std::string_view value, KeyRecord& record) {
   constexpr std::string_view kName = "has to be letters, digits, '_', '-', '.' and '@', at most 64";
-  constexpr std::string_view kNumber = "has to be a whole number, at most 4294967295; 0 is no bound";
+  // An operator who writes 0 may mean "nothing", and the bound's absence would give everything.
+  constexpr std::string_view kNumber =
+      "has to be a whole number from 1 to 4294967295; without the word there is no bound";
   if (word == "name" || word == "class") {
     if (!is_name(value)) return fmt::format("{} {}", word, kName);
     (word == "name" ? record.name : record.key_class) = value;
@@ -48,12 +56,13 @@ std::string read_word(std::string_view word, std::string_view value, KeyRecord& 
     return {};
   }
   bool good = false;
+  const auto read_bound = [&](auto& bound) { good = read_number(value, bound) && bound > 0; };
   if (word == "requests_per_minute") {
-    good = read_number(value, record.limits.requests_per_minute);
+    read_bound(record.limits.requests_per_minute);
   } else if (word == "tokens_per_minute") {
-    good = read_number(value, record.limits.tokens_per_minute);
+    read_bound(record.limits.tokens_per_minute);
   } else if (word == "concurrency") {
-    good = read_number(value, record.limits.concurrency);
+    read_bound(record.limits.concurrency);
   } else if (word == "weight") {
     if (!read_number(value, record.standing.weight) || record.standing.weight == 0 || record.standing.weight > 1'000)
       return "weight has to be a whole number from 1 to 1000";
@@ -64,8 +73,10 @@ std::string read_word(std::string_view word, std::string_view value, KeyRecord& 
       return "priority has to be a whole number from -1000 to 1000; the lower, the earlier";
     return {};
   } else {
-    return "has a word that is none of name, sha256, class, requests_per_minute, tokens_per_minute, concurrency, "
-           "weight, priority";
+    return fmt::format(
+        "has a word{} that is none of name, sha256, class, requests_per_minute, tokens_per_minute, "
+        "concurrency, weight, priority",
+        is_word(word) ? fmt::format(" \"{}\"", word) : "");
   }
   return good ? std::string() : fmt::format("{} {}", word, kNumber);
 }
