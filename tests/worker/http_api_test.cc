@@ -35,6 +35,7 @@ TEST(Errors, HaveTheirStatusAndNameTheCause) {
   expect("/v1/completions", completion_body("[97,999999]"), 400, "prompt[1]: token 999999 is outside the vocabulary");
   expect("/nowhere", "{}", 404, "no such path: /nowhere; there are /detokenize, /health, ");
   expect("/v1/models", "{}", 405, "/v1/models takes GET, not POST");
+  expect("/v1/models", "{}", 405, R"("type":"Method Not Allowed","param":null,"code":405)");
   EXPECT_EQ(worker.post("/v1/models", "{}").headers.find("Allow"), "GET");
   EXPECT_EQ(worker.get("/v1/completions").status, 405);
 }

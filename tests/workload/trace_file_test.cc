@@ -62,7 +62,7 @@ TEST(TraceFile, ErrorsNameTheLineAndWhatWouldBeRight) {
       {R"({"timestamp": 3, "input_length": 5, "output_length": 5, "hash_ids": []})",
        "timestamp: 3 ms comes after 27482 ms; sort the trace by timestamp"},
       {R"({"timestamp": 27483, "input_length": 5, "output_length": 5, "hash_ids": [[[[[[[[[[]]]]]]]]]]})",
-       "not valid JSON"},
+       "nested more than 8 deep"},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.line);

@@ -52,6 +52,13 @@ std::optional<T> read(const JsonTape& tape, std::size_t at) {
   return value;
 }
 
+/// What is wrong with a text that does not parse.
+std::string problem(simdjson::error_code code, std::size_t most_depth) {
+  if (code == simdjson::DEPTH_ERROR) return fmt::format("nested more than {} deep", most_depth);
+  if (code == simdjson::NUMBER_ERROR) return "a number that is malformed, or an integer beyond 64 bits";
+  return fmt::format("not valid JSON: {}", simdjson::error_message(code));
+}
+
 bool is_plain(std::string_view name) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
@@ -453,7 +460,7 @@ Result<JsonValue> JsonDocument::parse(std::string_view text) {
     return failure(*tape_, ErrorCode::kResourceExhausted, rules.root, "no memory to parse it");
   }
   if (const simdjson::error_code code = parser.parse(text.data(), text.size()).error(); code != SUCCESS) {
-    return failure(*tape_, rules.wrong, rules.root, fmt::format("not valid JSON: {}", simdjson::error_message(code)));
+    return failure(*tape_, rules.wrong, rules.root, problem(code, rules.most_depth));
   }
   return JsonValue(tape_.get(), kRoot);
 }

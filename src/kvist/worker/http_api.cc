@@ -91,8 +91,12 @@ void HttpApi::on(net::PathTable& paths, const std::string& method, const std::st
 }
 
 net::HttpResponse HttpApi::refused(const net::HttpRequest& request, int status, const std::string& message) {
+  constexpr int kMethodNotAllowed = 405;
   const ErrorCode code = status == 404 ? ErrorCode::kNotFound : ErrorCode::kInvalidArgument;
-  return json_reply(status, openai::error_body(Error{code, message}), request_id(request.headers));
+  const std::string body = status == kMethodNotAllowed
+                               ? openai::error_body(message, "Method Not Allowed", "", status)  // as vLLM says it
+                               : openai::error_body(Error{code, message});
+  return json_reply(status, body, request_id(request.headers));
 }
 
 std::string HttpApi::request_id(const net::Headers& headers) {
