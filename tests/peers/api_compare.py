@@ -134,11 +134,15 @@ def _compare_bodies(direct, gateway):
 
 # Of one hop, or of this answer alone.
 _HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "date", "x-request-id"}
+# What a worker says of itself, which is not the server that the client knows (docs/guide/gateway.md).
+_WORKERS_OWN = {"server"}
 
 
 def _compare_headers(direct, gateway, asked):
     differences = []
-    for name in sorted(direct.headers.keys() - _HOP):
+    for name in sorted(gateway.headers.keys() & _WORKERS_OWN):
+        differences.append(f"header {name}: passed on by the gateway")
+    for name in sorted(direct.headers.keys() - _HOP - _WORKERS_OWN):
         if gateway.headers.get(name) != direct.headers[name]:
             differences.append(f"header {name}: {direct.headers[name]!r} direct, {gateway.headers.get(name)!r} through the gateway")
     added = [name for name in gateway.headers.keys() - direct.headers.keys() - _HOP if not name.startswith("x-kvist-")]
