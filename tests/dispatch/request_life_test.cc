@@ -288,6 +288,24 @@ TEST(RequestLife, GarbageIsTriedElsewhereAndPassedOnIfThereIsNoOther) {
   EXPECT_EQ(life.on_ended().over, Outcome::kWorkerError) << "whatever its status says";
 }
 
+TEST(RequestLife, WhatIsTooLargeEndsTheRequestAndIsNotTheWorkersFailure) {
+  for (const bool begun : {false, true}) {
+    RequestLife life = begun_life();
+    (void)life.on_status(200);
+    if (begun) life.on_begun();
+    life.set_resumable(7);
+    const LifeActions end = life.on_too_large("an event is larger than 5 bytes");
+    EXPECT_EQ(end.report, LifeReport::kNothing);
+    EXPECT_FALSE(end.doubt);
+    EXPECT_TRUE(end.abandon);
+    EXPECT_EQ(end.answer, begun ? LifeAnswer::kBreakOff : LifeAnswer::kError);
+    EXPECT_EQ(end.error.code, ErrorCode::kCorrupt);
+    EXPECT_EQ(end.error.message, "an event is larger than 5 bytes");
+    EXPECT_EQ(end.over, Outcome::kWorkerError);
+    EXPECT_FALSE(life.on_too_large("again").over);
+  }
+}
+
 TEST(RequestLife, ABegunAnswerThatStandsStillIsBrokenOff) {
   RequestLife life = begun_life();
   EXPECT_FALSE(life.on_idle().over) << "it has not begun";
@@ -385,7 +403,10 @@ class Hazard {
       resumable_ = chance(0.6);
       life_.set_resumable(resumable_ ? std::optional(7U) : std::nullopt);
     }
-    switch (random_.uniform_int(0, 12)) {
+    switch (random_.uniform_int(0, 13)) {
+      case 13:
+        if (chance(0.1)) take(life_.on_too_large("an event"));
+        return;
       case 12:
         if (begun_ && !attempt_begun_) take(life_.on_not_resumed());
         return;

@@ -269,6 +269,27 @@ TEST(ProxyRetry, AServerErrorInABegunStreamReachesTheClientAndPutsTheWorkerInDou
   EXPECT_EQ(gateway.outcomes("completed"), 0);
 }
 
+TEST(ProxyRetry, AnEventThatIsTooLargeIsNoWorkersFailure) {
+  const std::string large = text_event(std::string((1U << 20) + 1, 'x'));
+  FakeWorker a("a", FakeWorker::stream_of({large, kDoneEvent}));
+  FakeWorker b("b", FakeWorker::stream_of({large, kDoneEvent}));
+  RunningGateway gateway(gateway_spec({&a, &b}));
+  const auto first = gateway.chat(chat_body("Hello"));
+  EXPECT_EQ(first.status, 502);
+  EXPECT_THAT(first.body, ::testing::HasSubstr("a server-sent event larger than 1048576 bytes"));
+  EXPECT_EQ(a.posts().size() + b.posts().size(), 1U) << "the next worker would answer the same";
+  for (FakeWorker* worker : {&a, &b}) worker->set_script(FakeWorker::stream_of({kRoleEvent, large, kDoneEvent}));
+  StreamingClient later(gateway.url(), kPath, chat_body("Hello"));
+  ASSERT_TRUE(later.await_over());
+  EXPECT_FALSE(later.ended());
+  EXPECT_THAT(later.body(),
+              ::testing::HasSubstr("data: {\"error\":{\"message\":\"the worker's answer has a server-sent"));
+  ASSERT_TRUE(gateway.await_idle());
+  EXPECT_EQ(gateway.outcomes("worker_error"), 2);
+  EXPECT_EQ(gateway.metric("kvist_gateway_worker_failures_total"), 0);
+  EXPECT_EQ(gateway.metric("kvist_gateway_retries_total"), 0);
+}
+
 TEST(ProxyRetry, AStreamThatEndsWithoutSayingHowIsABrokenOne) {
   FakeWorker broken("broken", FakeWorker::stream_of({kRoleEvent, text_event("one")}));
   RunningGateway gateway(gateway_spec({&broken}));

@@ -15,7 +15,7 @@ enum class Outcome : std::uint8_t {
   kNoWorker,        ///< no worker could take it
   kRefused,         ///< the worker's 4xx was passed on
   kBackPressure,    ///< the worker's 429 or 503 was passed on, because no other worker was left
-  kWorkerError,     ///< the worker's 5xx, or an error frame in its stream, was passed on
+  kWorkerError,     ///< the worker's 5xx, or an error frame in its stream, was passed on, or its answer was too large
   kUpstreamFailed,  ///< the connection to the worker failed before the answer began
   kTimedOut,        ///< the deadline of the whole request passed
   kBrokenStream,    ///< the connection to the worker failed after the answer began

@@ -188,9 +188,13 @@ LifeActions RequestLife::on_ended(bool with_error) {
   return actions;
 }
 
-LifeActions RequestLife::on_too_large() {
+LifeActions RequestLife::on_too_large(std::string_view what) {
   if (phase_ == Phase::kOver) return {};
-  return end_with({ErrorCode::kCorrupt, "the worker's answer is larger than any bound"}, Outcome::kWorkerError);
+  const Error error{ErrorCode::kCorrupt, std::string(what)};
+  if (!begun_) return end_with(error, Outcome::kWorkerError);
+  LifeActions actions = break_off(error);
+  actions.over = Outcome::kWorkerError;
+  return actions;
 }
 
 LifeActions RequestLife::on_worker_stalled(WorkerId worker, AttemptFailure how) {

@@ -106,8 +106,9 @@ class RequestLife {
   [[nodiscard]] LifeActions on_exhausted();
   /// The worker's answer is complete. `with_error`: it contains an error frame of any kind.
   [[nodiscard]] LifeActions on_ended(bool with_error = false);
-  /// The worker's answer exceeds the bound.
-  [[nodiscard]] LifeActions on_too_large();
+  /// The worker's answer, or one event of it, exceeds the gateway's bound. Another worker would give the same answer,
+  /// and this one did nothing wrong: nothing is reported, and the request ends. `what` is told the client.
+  [[nodiscard]] LifeActions on_too_large(std::string_view what);
 
   /// The worker stalled, or is silent. If nothing of its answer was sent to the client, the request may leave.
   [[nodiscard]] LifeActions on_worker_stalled(WorkerId worker, AttemptFailure how = AttemptFailure::kStalled);

@@ -48,8 +48,8 @@ class AnswerRelay {
   explicit AnswerRelay(bool usage_wanted, std::string fingerprint = {})
       : usage_wanted_(usage_wanted), fingerprint_(std::move(fingerprint)) {}
 
-  /// Reads bytes and appends what is to be forwarded to `out`. Errors: an event exceeds the bound. Then every later
-  /// call fails too.
+  /// Reads bytes and appends what is to be forwarded to `out`. Errors: kTooLarge, an event exceeds the bound. Then
+  /// every later call fails too.
   [[nodiscard]] Result<void> feed(std::string_view bytes, std::string& out);
   /// Nearly every read of a stream is one event that gives a token and nothing else of interest. If `bytes` are, they
   /// are counted, and the result is the part to be forwarded, which is all except the note of a token. Otherwise the

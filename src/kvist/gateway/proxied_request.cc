@@ -304,7 +304,7 @@ void ProxiedRequest::on_body(std::string_view data, TimePoint at) {
     return send_events(data);
   }
   if (body_.size() + data.size() > kMaxWholeAnswerBytes) {
-    act(life_.on_too_large());
+    on_too_large(fmt::format("the worker's answer is larger than {} bytes", kMaxWholeAnswerBytes));
     return;
   }
   body_ += data;
@@ -395,6 +395,11 @@ void ProxiedRequest::on_error(const Error& error) {
   if (life_.begun() && relay_.is_done()) return end_stream();
   update_resumable();
   act(life_.on_lost(error.code == ErrorCode::kDeadlineExceeded, error.message, sent_));
+}
+
+void ProxiedRequest::on_too_large(const std::string& what) {
+  telemetry::log_warning("proxy", fmt::format("request {} at {}: {}", job_.request_id, worker().name, what));
+  act(life_.on_too_large(what));
 }
 
 void ProxiedRequest::break_off(const Error& error) {

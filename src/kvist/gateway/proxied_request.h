@@ -153,6 +153,8 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   void on_body(std::string_view data, TimePoint at);
   void on_end();
   void on_error(const Error& error);
+  /// `what` is too large for the gateway, which is not the worker's fault.
+  void on_too_large(const std::string& what);
 
   void relay(std::string_view data, TimePoint at);
   /// Counts what is passed on as bytes, for the key that pays for it.

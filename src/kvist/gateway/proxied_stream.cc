@@ -52,7 +52,7 @@ void ProxiedRequest::relay(std::string_view data, TimePoint at) {
   }
   take_note(tokens_before, first_before, at);
   if (!events_.empty()) send_events(events_);
-  if (!fed) on_error(fed.error());
+  if (!fed) on_too_large(fmt::format("the worker's answer has {}", fed.error().message));
 }
 
 // Returns whether the events are still to be sent: if not, they were, or wait for the decision about another worker, or
