@@ -89,7 +89,7 @@ bool Fleet::on_failure(WorkerId id, std::string_view problem, TimePoint now) {
   Worker& worker = workers_.at(id.value());
   ++worker.failures;
   ++worker.failures_in_a_row;
-  worker.last_problem = problem;
+  worker.last_problem = worker.last_failure = problem;
   if (worker.health == WorkerHealth::kUnhealthy) return false;
   const bool sure = worker.failures_in_a_row >= options_.failures_to_unhealthy;
   return set_health(worker, sure ? WorkerHealth::kUnhealthy : WorkerHealth::kSuspect, now);
@@ -98,7 +98,7 @@ bool Fleet::on_failure(WorkerId id, std::string_view problem, TimePoint now) {
 bool Fleet::on_server_error(WorkerId id, std::string_view problem, TimePoint now) {
   Worker& worker = workers_.at(id.value());
   ++worker.failures;
-  worker.last_problem = problem;
+  worker.last_problem = worker.last_failure = problem;
   return worker.health == WorkerHealth::kHealthy && set_health(worker, WorkerHealth::kSuspect, now);
 }
 
@@ -107,6 +107,7 @@ bool Fleet::set_health(Worker& worker, WorkerHealth health, TimePoint now) {
   if (worker.health == WorkerHealth::kHealthy) worker.found = now;
   worker.health = health;
   worker.since = now;
+  ++worker.changes;
   update_availability();
   return true;
 }

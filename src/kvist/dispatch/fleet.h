@@ -61,7 +61,9 @@ class Fleet {
     std::uint32_t failures_in_a_row = 0;
     std::uint64_t failures = 0;
     TimePoint since{};                             ///< when `health` last changed
+    std::uint64_t changes = 0;                     ///< how often `health` changed
     std::string last_problem = "not checked yet";  ///< the last failure; empty while healthy
+    std::string last_failure = {};                 ///< the last failure, if there was one, however long ago
     bool stalled = false;                          ///< it has work and generates nothing
     std::uint64_t stalls = 0;                      ///< how often it stalled
     Ejection ejection = Ejection::kIn;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "kvist/gateway/log_component.h"
@@ -19,6 +21,7 @@ FleetWatch::FleetWatch(net::EventLoop& loop, ModelParts& parts)
       occupants_(parts.fleet.size()),
       lost_(parts.fleet.size(), false),
       ejections_(parts.fleet.size()),
+      health_(parts.fleet.size()),
       trust_(parts.fleet.size(), routing::CacheTrust::kPredicted),
       timer_(loop) {}
 
@@ -28,11 +31,14 @@ void FleetWatch::look() {
     if (std::exchange(occupants_[i], occupants) == occupants) continue;
     lost_[i] = false;
     ejections_[i] = {};
+    health_[i] = {};
     trust_[i] = routing::CacheTrust::kPredicted;
   }
   look_for_stalls();
+  const TimePoint now = net::now();
   for (std::uint32_t i = 0; i < parts_->fleet.size(); ++i) {
     if (parts_->fleet.is_vacant(WorkerId(i))) continue;
+    log_health(WorkerId(i), now);
     log_trust(WorkerId(i));
     log_ejection(WorkerId(i));
   }
@@ -66,6 +72,17 @@ void FleetWatch::look_for_stalls() {
     telemetry::log_error(log_component::kFleet,
                          fmt::format("{} stands still and is unhealthy: its requests are given up", worker.name));
     parts_->on_each_proxy([i](Proxy& proxy) { proxy.on_worker_lost(WorkerId(i)); });
+  }
+}
+
+void FleetWatch::log_health(WorkerId id, TimePoint now) {
+  const dispatch::Fleet::Worker& worker = parts_->fleet.worker(id);
+  const std::optional<std::string> line = health_[id.value()].next_line(worker, now);
+  if (!line) return;
+  if (worker.health == dispatch::WorkerHealth::kHealthy) {
+    telemetry::log_info(log_component::kFleet, *line);
+  } else {
+    telemetry::log_warning(log_component::kFleet, *line);
   }
 }
 

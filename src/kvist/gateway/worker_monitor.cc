@@ -138,10 +138,7 @@ void WorkerMonitor::on_health(const Result<net::HttpResponse>& answer) {
   }
   const std::string problem =
       answer ? fmt::format("/health answered {}", answer->status) : std::string(answer.error().message);
-  if (fleet_->on_failure(worker_, problem, net::now())) {
-    telemetry::log_warning(log_component::kFleet,
-                           fmt::format("{} is {}: {}", name(), to_string(fleet_->worker(worker_).health), problem));
-  }
+  fleet_->on_failure(worker_, problem, net::now());
   wait();
 }
 
@@ -172,10 +169,7 @@ void WorkerMonitor::on_models(const Result<net::HttpResponse>& answer) {
 }
 
 void WorkerMonitor::finish_health() {
-  if (well_ && fleet_->on_success(worker_, net::now())) {
-    telemetry::log_info(log_component::kFleet, fmt::format("{} is healthy", name()));
-    handlers_.on_healthy();
-  }
+  if (well_ && fleet_->on_success(worker_, net::now())) handlers_.on_healthy();
   scrape();
 }
 
