@@ -313,7 +313,8 @@ TEST_F(HttpClientTest, AResetNeverEndsAnAnswerWithoutLength) {
 TEST_F(HttpClientTest, NonHttpIsCorrupt) {
   for (const char* answer :
        {"SSH-2.0-OpenSSH\r\n\r\n", "HTTP/1.1 abc OK\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "HTTP/1.1 101 Switching Protocols\r\n\r\n"}) {
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "HTTP/1.1 101 Switching Protocols\r\n\r\n",
+        "HTTP/1.1 000 Weird\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 099 Weird\r\nContent-Length: 0\r\n\r\n"}) {
     Seen seen;
     start(seen, get());
     RawSocket socket = accept_request();

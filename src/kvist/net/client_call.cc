@@ -248,6 +248,10 @@ bool ClientCall::take_head(std::string_view& input) {
     fail(ErrorCode::kCorrupt, url_->authority + " switches to a protocol nobody asked for");
     return false;
   }
+  if (head.status < 100) {
+    fail(ErrorCode::kCorrupt, url_->authority + " answers with the status " + std::to_string(head.status));
+    return false;
+  }
   if (head.status < 200) {  // 100 Continue, for instance; the final answer follows
     if (++interim_answers_ > kMostInterimAnswers) {
       fail(ErrorCode::kCorrupt, url_->authority + " sends interim answers without end");
