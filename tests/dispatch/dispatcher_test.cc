@@ -259,6 +259,20 @@ TEST_F(DispatcherTest, AWorkerThatWasRemovedServesNobodyAnyMore) {
   expect_no_load();
 }
 
+TEST_F(DispatcherTest, WhatARemovalBreaksOffIsNotTheWorkersFailure) {
+  const Ticket begun = start();
+  const Ticket other = start();
+  for (const Ticket* ticket : {&begun, &other}) dispatcher_.on_worker_removed(ticket->decision.worker, now_);
+  dispatcher_.on_stream_broken(begun.handle, "reset", now_);
+  (void)dispatcher_.on_attempt_failed(other.handle, AttemptFailure::kRemoved, "reset", now_);
+  for (const Ticket* ticket : {&begun, &other}) {
+    EXPECT_EQ(fleet_.worker(ticket->decision.worker).failures, 0U);
+    EXPECT_EQ(fleet_.worker(ticket->decision.worker).last_problem, "removed");
+  }
+  dispatcher_.finish(begun.handle, Outcome::kBrokenStream, now_);
+  dispatcher_.finish(other.handle, Outcome::kUpstreamFailed, now_);
+}
+
 TEST_F(DispatcherTest, AFailedConnectionCountsAgainstTheWorkersHealth) {
   const Ticket ticket = start();
   ASSERT_TRUE(dispatcher_.on_attempt_failed(ticket.handle, AttemptFailure::kTransport, "reset", now_));

@@ -326,6 +326,28 @@ TEST(RequestLife, ALostWorkerIsAFailedConnection) {
   EXPECT_TRUE(lost.abandon);
 }
 
+TEST(RequestLife, ARemovalIsNotTheWorkersFailure) {
+  RequestLife life = begun_life();
+  EXPECT_EQ(life.on_worker_removed(WorkerId(1), true).report, LifeReport::kNothing);
+  const LifeActions removed = life.on_worker_removed(WorkerId(0), true);
+  EXPECT_EQ(removed.report, LifeReport::kAttemptFailed);
+  EXPECT_EQ(removed.failure, AttemptFailure::kRemoved);
+  EXPECT_EQ(to_string(removed.failure), "removed");
+  EXPECT_FALSE(removed.doubt);
+  EXPECT_TRUE(removed.abandon);
+  RequestLife alone = life;
+  EXPECT_EQ(life.on_rerouted(to(1)).attempt->worker, WorkerId(1));
+  EXPECT_EQ(alone.on_rerouted(std::nullopt).error.message,
+            "the worker was removed from the fleet, and no other could answer the request");
+  (void)life.on_status(200);
+  life.on_begun();
+  const LifeActions end = life.on_worker_removed(WorkerId(1), true);
+  EXPECT_EQ(end.answer, LifeAnswer::kBreakOff);
+  EXPECT_EQ(end.error.message, "the worker was removed from the fleet");
+  EXPECT_EQ(end.failure, AttemptFailure::kRemoved);
+  EXPECT_FALSE(end.doubt);
+}
+
 TEST(RequestLife, WhatALostWorkerNeverGotIsRepeatedEvenIfItMayHaveEffects) {
   RequestLife sent(kDeadline, false);
   (void)sent.on_routed(to(0));
@@ -432,6 +454,7 @@ class Hazard {
         return take(
             life_.on_worker_stalled(any_worker(), chance(0.5) ? AttemptFailure::kStalled : AttemptFailure::kSilent));
       case 7:
+        if (chance(0.3)) return take(life_.on_worker_removed(any_worker(), chance(0.5)));
         return take(life_.on_worker_lost(any_worker(), chance(0.5)));
       case 8:
         if (chance(0.1)) take(life_.on_shutdown({ErrorCode::kUnavailable, "the end"}));

@@ -113,7 +113,8 @@ TEST_P(FleetChangesTest, ADrainTimeCutsAndARemovalCutsAtOnce) {
   for (StreamingClient* client : {&first, &second}) {
     ASSERT_TRUE(client->await_over());
     EXPECT_FALSE(client->ended());
-    EXPECT_THAT(client->body(), HasSubstr("data: {\"error\"")) << "neither engine tells tokens, so neither goes on";
+    EXPECT_THAT(client->body(), HasSubstr("data: {\"error\":{\"message\":\"the worker was removed from the fleet\""))
+        << "neither engine tells tokens, so neither goes on";
   }
   ASSERT_TRUE(await_vacant(gateway, 2));
   EXPECT_EQ(gateway.get("/health").status, 503);

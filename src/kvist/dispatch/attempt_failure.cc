@@ -26,6 +26,8 @@ std::string_view to_string(AttemptFailure failure) {
       return "not_resumable";
     case AttemptFailure::kNoAdapter:
       return "no_adapter";
+    case AttemptFailure::kRemoved:
+      return "removed";
   }
   return "server_error";
 }

@@ -22,8 +22,9 @@ enum class AttemptFailure : std::uint8_t {
   kWrongModel,    ///< 404 for the gateway's own model: likewise
   kNotResumable,  ///< it was to go on with an answer that another worker had begun, and is of a kind that cannot
   kNoAdapter,     ///< 404 for an adapter (LoRA) that it had when it was last asked: it may be unloaded by now
+  kRemoved,       ///< its operator took it out of the fleet
 };
-inline constexpr std::size_t kAttemptFailures = 11;
+inline constexpr std::size_t kAttemptFailures = 12;
 [[nodiscard]] std::string_view to_string(AttemptFailure failure);
 
 /// Whether the failure may be the client's fault. Another worker's answer decides that.

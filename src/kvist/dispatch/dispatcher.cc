@@ -171,6 +171,7 @@ void Dispatcher::judge_attempt(DispatchedRequest& live, AttemptFailure failure, 
         on_bad_answer(worker, failure, problem, live.wait.began, has_begun(live), now);
       return;
     case AttemptFailure::kSilent:
+    case AttemptFailure::kRemoved:
       return;
     case AttemptFailure::kUnauthorized:
     case AttemptFailure::kWrongModel:
@@ -402,8 +403,11 @@ void Dispatcher::on_run_step(WorkerId worker, TimePoint now) {
 
 void Dispatcher::on_stream_broken(DispatchHandle handle, std::string_view problem, TimePoint now) {
   const DispatchedRequest& live = this->live(handle);
-  on_bad_answer(live.worker, AttemptFailure::kTransport, problem, live.wait.began, true, now);
-  fleet_->on_failure(live.worker, problem, now);
+  // What a removal breaks off is not the worker's failure.
+  if (!fleet_->worker(live.worker).retired) {
+    on_bad_answer(live.worker, AttemptFailure::kTransport, problem, live.wait.began, true, now);
+    fleet_->on_failure(live.worker, problem, now);
+  }
   router_->on_failed(live.attempt, problem);
 }
 

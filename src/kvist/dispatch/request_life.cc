@@ -7,6 +7,11 @@
 #include "kvist/base/check.h"
 
 namespace kvist::dispatch {
+namespace {
+
+constexpr std::string_view kRemovedText = "the worker was removed from the fleet";
+
+}  // namespace
 
 Outcome outcome_of_status(int status) {
   if (status < 400) return Outcome::kCompleted;
@@ -68,6 +73,9 @@ LifeActions RequestLife::on_rerouted(const std::optional<routing::Decision>& dec
       return end_with({ErrorCode::kDeadlineExceeded, "no worker answered in time"}, Outcome::kTimedOut);
     case AttemptFailure::kTransport:
       return end_with({ErrorCode::kUnavailable, "no worker could answer the request"}, Outcome::kUpstreamFailed);
+    case AttemptFailure::kRemoved:
+      return end_with({ErrorCode::kUnavailable, fmt::format("{}, and no other could answer the request", kRemovedText)},
+                      Outcome::kUpstreamFailed);
   }
   return actions;
 }
@@ -131,8 +139,13 @@ LifeActions RequestLife::on_garbage(std::string_view problem) {
 }
 
 LifeActions RequestLife::on_lost(bool timed_out, std::string_view problem, bool sent) {
+  return lose(timed_out ? AttemptFailure::kTimedOut : AttemptFailure::kTransport, problem, sent);
+}
+
+LifeActions RequestLife::lose(AttemptFailure failure, std::string_view problem, bool sent) {
   if (phase_ == Phase::kOver || phase_ == Phase::kAsking) return {};
-  const AttemptFailure failure = timed_out ? AttemptFailure::kTimedOut : AttemptFailure::kTransport;
+  const bool timed_out = failure == AttemptFailure::kTimedOut;
+  const bool removed = failure == AttemptFailure::kRemoved;
   LifeActions actions;
   if (begun_ && timed_out) {
     // The answer is long or the client slow, and neither is the worker's failure. StallWatch notices a worker that
@@ -140,7 +153,8 @@ LifeActions RequestLife::on_lost(bool timed_out, std::string_view problem, bool 
     actions = break_off({ErrorCode::kDeadlineExceeded, "the answer took longer than a request may"});
     actions.over = Outcome::kTimedOut;
   } else if (attempt_begun_) {
-    actions = move_or_break_off(failure, problem, {ErrorCode::kUnavailable, "the worker broke off its answer"});
+    const std::string_view text = removed ? kRemovedText : "the worker broke off its answer";
+    actions = move_or_break_off(failure, problem, {ErrorCode::kUnavailable, std::string(text)});
   } else if (phase_ == Phase::kPassingOn) {
     // The failure of this attempt was reported already.
     phase_ = Phase::kAsking;
@@ -150,16 +164,18 @@ LifeActions RequestLife::on_lost(bool timed_out, std::string_view problem, bool 
     actions = timed_out
                   ? end_with({ErrorCode::kDeadlineExceeded, "the worker did not answer in time"}, Outcome::kTimedOut)
                   : end_with({ErrorCode::kUnavailable,
-                              "the worker failed; it may have carried the request out, "
-                              "so that it is not repeated"},
+                              fmt::format("{}; it may have carried the request out, so that it is not repeated",
+                                          removed ? kRemovedText : "the worker failed")},
                              Outcome::kUpstreamFailed);
     actions.report = LifeReport::kStreamBroken;
+    actions.failure = failure;
     actions.problem = problem;
     actions.doubt = decision_.worker;
   } else {
     actions = ask_for_another(failure, problem);
   }
   actions.abandon = true;
+  if (removed) actions.doubt.reset();
   return actions;
 }
 
@@ -224,6 +240,11 @@ LifeActions RequestLife::on_worker_lost(WorkerId worker, bool sent) {
   return on_lost(false, "the worker stands still and answers no health check", sent);
 }
 
+LifeActions RequestLife::on_worker_removed(WorkerId worker, bool sent) {
+  if (worker != decision_.worker) return {};
+  return lose(AttemptFailure::kRemoved, "taken out of the fleet", sent);
+}
+
 LifeActions RequestLife::on_client_gone() {
   if (phase_ == Phase::kOver) return {};
   phase_ = Phase::kOver;
@@ -256,6 +277,7 @@ LifeActions RequestLife::move_or_break_off(AttemptFailure failure, std::string_v
   }
   LifeActions actions = break_off(error);
   actions.report = LifeReport::kStreamBroken;
+  actions.failure = failure;
   actions.problem = problem;
   actions.doubt = decision_.worker;
   return actions;

@@ -38,7 +38,7 @@ enum class LifeAnswer : std::uint8_t {
 /// Actions to carry out, in the order of the fields. Not every event leads to one.
 struct LifeActions {
   LifeReport report = LifeReport::kNothing;
-  AttemptFailure failure = AttemptFailure::kTransport;  ///< of kAttemptFailed and kLeave
+  AttemptFailure failure = AttemptFailure::kTransport;  ///< of kAttemptFailed, kLeave and kStreamBroken
   std::uint32_t resumed_tokens = 0;                     ///< likewise: of the answer, that the client has
   std::optional<WorkerId> served_by = {};               ///< of kServedBy
   std::string problem = {};                             ///< of the report, for the log and the worker's last problem
@@ -117,6 +117,9 @@ class RequestLife {
   /// The worker stalled and answers no health check. This is handled as if the connection had failed. `sent`: as for
   /// on_lost().
   [[nodiscard]] LifeActions on_worker_lost(WorkerId worker, bool sent);
+  /// The worker was taken out of the fleet: its requests leave it as if the connection had failed, but it has done
+  /// nothing wrong, and a client whose answer ends is told why. `sent`: as for on_lost().
+  [[nodiscard]] LifeActions on_worker_removed(WorkerId worker, bool sent);
   [[nodiscard]] LifeActions on_client_gone();
   /// The gateway is shutting down and waits no longer.
   [[nodiscard]] LifeActions on_shutdown(const Error& error);
@@ -145,6 +148,8 @@ class RequestLife {
     kOver,
   };
 
+  /// The worker cannot answer any more.
+  [[nodiscard]] LifeActions lose(AttemptFailure failure, std::string_view problem, bool sent);
   [[nodiscard]] LifeActions ask_for_another(AttemptFailure failure, std::string_view problem);
   [[nodiscard]] LifeActions end_with(const Error& error, Outcome outcome);
   [[nodiscard]] LifeActions break_off(const Error& error);

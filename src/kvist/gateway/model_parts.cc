@@ -168,7 +168,7 @@ void ModelParts::turn_out(WorkerId id) {
   dispatcher.on_worker_removed(id, net::now());
   monitors[id.value()].reset();
   tokenizers[id.value()].reset();
-  on_each_proxy([id](Proxy& each) { each.on_worker_lost(id); });
+  on_each_proxy([id](Proxy& each) { each.on_worker_removed(id); });
 }
 
 void ModelParts::clear(WorkerId id) {

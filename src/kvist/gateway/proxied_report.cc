@@ -19,7 +19,8 @@ void ProxiedRequest::report_attempt(const routing::Decision& decision) {
 void ProxiedRequest::report_failure(const dispatch::LifeActions& actions) {
   if (job_.report->attempts.empty() || actions.report == dispatch::LifeReport::kNothing) return;
   AttemptReport& attempt = job_.report->attempts.back();
-  attempt.failure = actions.asks()                                          ? to_string(actions.failure)
+  const bool removed = actions.failure == dispatch::AttemptFailure::kRemoved;
+  attempt.failure = actions.asks() || removed                               ? to_string(actions.failure)
                     : actions.report == dispatch::LifeReport::kStreamBroken ? "broken_stream"
                                                                             : "error_frame";
   attempt.ended = net::now();

@@ -429,6 +429,12 @@ void ProxiedRequest::on_worker_lost(WorkerId worker) {
   act(life_.on_worker_lost(worker, sent_));
 }
 
+void ProxiedRequest::on_worker_removed(WorkerId worker) {
+  if (life_.begun() && relay_.is_done() && worker == life_.decision().worker) return end_stream();
+  update_resumable();
+  act(life_.on_worker_removed(worker, sent_));
+}
+
 void ProxiedRequest::write_down(const openai::Usage& usage) {
   if (job_.report) {
     job_.report->prompt_tokens = usage.prompt_tokens;

@@ -117,6 +117,8 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   void keep_alive(TimePoint now, Duration interval);
   /// If the request is at this worker, handles it as if the connection had failed.
   void on_worker_lost(WorkerId worker);
+  /// If the request is at this worker, which was taken out of the fleet, it leaves it.
+  void on_worker_removed(WorkerId worker);
 
  private:
   /// How the answer under way reaches the client.

@@ -446,6 +446,10 @@ void Proxy::watch_streams() {
   });
 }
 
+void Proxy::on_worker_removed(WorkerId worker) {
+  for (const auto& request : live()) request->on_worker_removed(worker);
+}
+
 void Proxy::on_worker_lost(WorkerId worker) {
   for (const auto& request : live()) request->on_worker_lost(worker);
 }

@@ -100,6 +100,8 @@ class Proxy {
   void on_worker_silent(const std::vector<dispatch::Dispatcher::Findings::Leaving>& leaving);
   /// The worker has stalled and answers no health check. Its requests go to other workers or end with an error.
   void on_worker_lost(WorkerId worker);
+  /// The worker was taken out of the fleet. Its requests go to other workers or end with an error.
+  void on_worker_removed(WorkerId worker);
 
   /// Sets how prompts are read from here on.
   void set_readings(const FleetReadings& readings) { readings_ = readings; }
