@@ -123,6 +123,20 @@ TEST_P(FleetChangesTest, ADrainTimeCutsAndARemovalCutsAtOnce) {
   EXPECT_THAT(refused.body, HasSubstr("none of the 0 workers"));
 }
 
+TEST_P(FleetChangesTest, ADrainThatIsRepeatedKeepsItsEnd) {
+  a_.set_script(a_.stream_then_silence({std::string(kRoleEvent), text_event("one")}));
+  auto settings = spec({&a_}, 2);
+  settings.drain_timeout = std::chrono::hours(1);
+  const RunningGateway gateway(std::move(settings));
+  StreamingClient client(gateway.url(), kChats, chat_body("Hello"));
+  ASSERT_TRUE(client.await_text("one"));
+  EXPECT_EQ(gateway.call("POST", "/admin/workers/drain", named("a")).status, 202);
+  EXPECT_EQ(gateway.call("POST", "/admin/workers/drain", R"({"name":"a","timeout":"1 s"})").status, 202);
+  EXPECT_EQ(gateway.call("POST", "/admin/workers/drain", named("a")).status, 202);
+  ASSERT_TRUE(client.await_over()) << "the new timeout holds, and nothing has set it back to an hour";
+  EXPECT_TRUE(await_vacant(gateway, 2));
+}
+
 TEST_P(FleetChangesTest, WhatHasNotBegunGoesElsewhereForFree) {
   a_.set_script(a_.silence());
   auto settings = spec({&a_}, 2);

@@ -59,19 +59,19 @@ Result<NewWorker> read_new_worker(const ServedModels& models, const net::HttpReq
 
 struct Named {
   std::string name;
-  Duration timeout{};
+  std::optional<Duration> timeout = {};
 };
 
-Result<Named> read_named(const net::HttpRequest& request, Duration usual_timeout, bool takes_timeout) {
+Result<Named> read_named(const net::HttpRequest& request, bool takes_timeout) {
   KVIST_TRY(const YamlNode body, read_body(request, R"({"name":"gpu-7"})"));
-  Named named{.name = {}, .timeout = usual_timeout};
+  Named named;
   KVIST_TRY(const YamlNode name, body.require("name"));
   KVIST_TRY(named.name, name.as_string());
   if (takes_timeout) {
     if (const auto timeout = body.get("timeout")) {
       KVIST_TRY(named.timeout, timeout->as_duration());
       constexpr Duration kMost = std::chrono::hours(24);
-      if (named.timeout < Duration(0) || named.timeout > kMost)
+      if (*named.timeout < Duration(0) || *named.timeout > kMost)
         return std::unexpected(timeout->error("expected 0 s to 24 h"));
     }
   }
@@ -192,7 +192,7 @@ void add_fleet_paths(net::PathTable& paths, const SharedParts& shared, const Ser
   const auto on = [&](const std::string& path, int status, bool takes_timeout, SharedHold hold, Change change) {
     paths.answer(
         "POST", path, [&, status, takes_timeout, hold, change = std::move(change)](const net::HttpRequest& request) {
-          const auto named = read_named(request, shared.spec.drain_timeout, takes_timeout);
+          const auto named = read_named(request, takes_timeout);
           if (!named) return error_answer(named.error());
           ServedModel* const model = models.find_worker(named->name);
           if (model == nullptr)

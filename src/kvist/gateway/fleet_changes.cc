@@ -192,20 +192,24 @@ Result<void> FleetChanges::take_back(std::string_view name) {
 
 // The hold is set before anything else happens, because an idle worker is gone at once, and one that waits for its name
 // would take its place.
-Result<void> FleetChanges::drain(std::string_view name, Duration timeout) {
+Result<void> FleetChanges::drain(std::string_view name, std::optional<Duration> timeout) {
   KVIST_TRY_VOID(begin_drain(name, timeout));
   holds_.set(name, dispatch::WorkerHold::kRemoved);
   poll();
   return {};
 }
 
-Result<void> FleetChanges::begin_drain(std::string_view name, Duration timeout) {
+Result<void> FleetChanges::begin_drain(std::string_view name, std::optional<Duration> timeout) {
   const TimePoint now = net::now();
-  KVIST_TRY(const WorkerId worker, parts_->places.drain(name, now + timeout, now));
+  const Duration time = timeout.value_or(parts_->shared->spec.drain_timeout);
+  if (const auto present = parts_->places.find(name); present && !timeout) {
+    if (parts_->places.place(*present).state == dispatch::PlaceState::kDraining) return {};  // its end stays as it is
+  }
+  KVIST_TRY(const WorkerId worker, parts_->places.drain(name, now + time, now));
   parts_->fleet.set_open(worker, false);
   telemetry::log_info(log_component::kFleet,
                       fmt::format("{} drains: its {} requests have {} s", name,
-                                  parts_->router.loads().load(worker).requests, to_seconds(timeout)));
+                                  parts_->router.loads().load(worker).requests, to_seconds(time)));
   return {};
 }
 
@@ -224,10 +228,9 @@ Result<void> FleetChanges::remove(std::string_view name) {
 
 bool FleetChanges::follow(std::string_view name, std::optional<dispatch::WorkerHold> hold) {
   if (holds_.find(name) == hold) return false;
-  const Result<void> done = !hold ? uncordon(name)
-                            : *hold == dispatch::WorkerHold::kCordoned
-                                ? cordon(name)
-                                : drain(name, parts_->shared->spec.drain_timeout);
+  const Result<void> done = !hold                                      ? uncordon(name)
+                            : *hold == dispatch::WorkerHold::kCordoned ? cordon(name)
+                                                                       : drain(name, std::nullopt);
   if (!done && hold) holds_.set(name, *hold);
   return true;
 }
@@ -253,10 +256,9 @@ void FleetChanges::drain_all(Duration timeout) {
 }
 
 void FleetChanges::carry_out(const FleetPlan& plan, WorkerSource source) {
-  const Duration timeout = parts_->shared->spec.drain_timeout;
   const auto leave = [&](const std::string& name) {
     const bool waited = give_up(name);
-    if (const auto drained = begin_drain(name, timeout); !drained && !waited)
+    if (const auto drained = begin_drain(name, std::nullopt); !drained && !waited)
       telemetry::log_info(log_component::kFleet, fmt::format("{} is not drained: {}", name, drained.error().message));
   };
   for (const std::string& name : plan.drain) leave(name);

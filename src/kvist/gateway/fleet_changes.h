@@ -50,7 +50,8 @@ class FleetChanges {
   [[nodiscard]] Result<void> cordon(std::string_view name);
   /// Takes back what an administrator has decided, even if the worker is no longer in the fleet.
   [[nodiscard]] Result<void> uncordon(std::string_view name);
-  [[nodiscard]] Result<void> drain(std::string_view name, Duration timeout);
+  /// Without a timeout, one that drains already keeps the end that was set for it, and others have `drain_timeout`.
+  [[nodiscard]] Result<void> drain(std::string_view name, std::optional<Duration> timeout);
   [[nodiscard]] Result<void> remove(std::string_view name);
   /// What was decided at another gateway; nothing: the worker is free. It holds for a worker that comes later too.
   /// Returns whether that is news.
@@ -88,7 +89,7 @@ class FleetChanges {
   [[nodiscard]] Result<void> bring_in(const spec::UpstreamSpec& worker, const net::ServerSettings& settings,
                                       WorkerSource source);
   /// Begins to drain the worker; the next poll() carries out what follows.
-  [[nodiscard]] Result<void> begin_drain(std::string_view name, Duration timeout);
+  [[nodiscard]] Result<void> begin_drain(std::string_view name, std::optional<Duration> timeout);
   /// A draining worker goes on, unless an administrator has decided otherwise.
   [[nodiscard]] Result<void> take_back(std::string_view name);
   /// Reads the worker's files, then tries again to add it.
