@@ -228,6 +228,19 @@ TEST(Messages, AnErrorFrameEndsAStream) {
             R"({"type":"error","error":{"type":"api_error","message":"the engine died"},"request_id":null})");
 }
 
+TEST(Messages, AnAnswerThatWasCutIsAnError) {
+  const std::string error =
+      R"({"type":"error","error":{"type":"api_error","message":"the worker's answer ended without a finish_reason"},)"
+      R"("request_id":null})";
+  const std::string content = R"({"id":"x","choices":[{"delta":{"content":"a"}}]})";
+  for (const std::vector<std::string>& data : {std::vector<std::string>{content, "[DONE]"}, {content}, {"[DONE]"}}) {
+    const auto events = events_of(*translator(), data);
+    ASSERT_FALSE(events.empty());
+    EXPECT_EQ(events.back().name, "error");
+    EXPECT_EQ(events.back().data, error);
+  }
+}
+
 TEST(Messages, CallsThatOverlapAreAnError) {
   auto answer = translator();
   std::string out;

@@ -182,6 +182,15 @@ TEST(Responses, AnErrorFrameFailsTheResponse) {
   EXPECT_TRUE(events.back().data.contains(R"("error":{"code":"server_error","message":"the engine died"})"));
 }
 
+TEST(Responses, AnAnswerWithoutAReasonHasFailed) {
+  const auto cut = events_of(*translator(), {R"({"id":"x","choices":[{"delta":{"content":"a"}}]})", "[DONE]"});
+  ASSERT_GE(cut.size(), 2U);
+  EXPECT_EQ(cut[cut.size() - 2].name, "error");
+  EXPECT_TRUE(cut[cut.size() - 2].data.contains("the worker's answer ended without a finish_reason"));
+  EXPECT_EQ(cut.back().name, "response.failed");
+  EXPECT_EQ(names_of(events_of(*translator(), {"[DONE]"})), (std::vector<std::string>{"error"}));
+}
+
 TEST(Responses, WhatIsKeptIsBounded) {
   auto answer = translator();
   const std::string megabyte(1 << 20, 'x');

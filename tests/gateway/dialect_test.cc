@@ -61,8 +61,15 @@ TEST(Dialects, AKeyIsPassedOnAsWorkersKnowIt) {
   EXPECT_EQ(worker.posts().at(0).headers.find("Authorization"), "Bearer secret");
 }
 
+constexpr std::string_view kEndEvent =
+    "data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+
+FakeWorker::Script whole_stream() {
+  return FakeWorker::stream_of({kRoleEvent, text_event("hi"), kEndEvent, kUsageEvent, kDoneEvent});
+}
+
 TEST(Dialects, AStreamOfMessages) {
-  FakeWorker worker("w0");
+  FakeWorker worker("w0", whole_stream());
   const RunningGateway gateway(gateway_spec({&worker}));
   const auto answer = gateway.call("POST", "/v1/messages", with(kMessage, R"(,"stream":true)"));
   EXPECT_EQ(answer.status, 200);
@@ -76,7 +83,7 @@ TEST(Dialects, AStreamOfMessages) {
 }
 
 TEST(Dialects, AStreamOfAResponse) {
-  FakeWorker worker("w0");
+  FakeWorker worker("w0", whole_stream());
   const RunningGateway gateway(gateway_spec({&worker}));
   const auto answer = gateway.call("POST", "/v1/responses", with(kInput, R"(,"stream":true)"));
   EXPECT_EQ(answer.status, 200);

@@ -65,6 +65,9 @@ class ChatAnswerTranslator : public AnswerTranslator {
   JsonDocument document_;
 };
 
+/// What a client is told whose stream ended in order before any choice gave its reason: the answer was cut.
+inline constexpr std::string_view kUnfinished = "the worker's answer ended without a finish_reason";
+
 /// The error that a body says. A body that says none is the message itself, as far as it is short.
 [[nodiscard]] ChatError read_chat_error(std::string_view body);
 /// The id of another API's object that belongs to this answer: `prefix` and the id without its own prefix.

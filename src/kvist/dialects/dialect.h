@@ -31,7 +31,8 @@ class AnswerTranslator {
   /// an error event, after which nothing follows. Errors: kCorrupt, it is no chunk of a chat; kTooLarge beyond
   /// kMaxKeptBytes. After an error nothing may follow but on_error().
   [[nodiscard]] virtual Result<void> on_event(std::string_view data, std::string& out) = 0;
-  /// The stream has ended in order. Appends the last events, if they were not yet.
+  /// The stream has ended in order. Appends the last events, if they were not yet: those of an error if the answer did
+  /// not say why it ends.
   virtual void end(std::string& out) = 0;
   /// Appends the event of an error that ends the stream.
   virtual void on_error(std::string_view message, std::string& out) = 0;

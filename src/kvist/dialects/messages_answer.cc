@@ -190,8 +190,8 @@ Result<void> MessagesAnswer::add_call(const CallPart& call, std::string& out) {
 
 void MessagesAnswer::end(std::string& out) {
   if (ended_) return;
+  if (finish_reason_.empty()) return on_error(kUnfinished, out);
   ended_ = true;
-  if (!started_) start({}, out);
   close(out);
   JsonWriter json;
   json.begin_object().field("type", "message_delta").key("delta").begin_object();

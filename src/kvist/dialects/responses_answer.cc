@@ -226,8 +226,8 @@ std::string_view ResponsesAnswer::final_status() const {
 
 void ResponsesAnswer::end(std::string& out) {
   if (ended_) return;
+  if (finish_reason_.empty()) return on_error(kUnfinished, out);
   ended_ = true;
-  if (!started_) start(out);
   if (open_) close(out);
   const std::string_view status = final_status();
   write_response(fmt::format("response.{}", status), status, out);
