@@ -92,12 +92,15 @@ TEST_P(SeveralModelsTest, AModelThatDoesNotExistIsNotFound) {
   const auto missing = gateway.chat(R"({"messages":[]})");
   EXPECT_EQ(missing.status, 400);
   EXPECT_THAT(missing.body, AllOf(HasSubstr(R"("param":"model")"), HasSubstr("small"), HasSubstr("large")));
-  EXPECT_EQ(gateway.chat("no JSON").status, 400);
+  const auto broken = gateway.chat("{x");
+  EXPECT_EQ(broken.status, 400);
+  EXPECT_THAT(broken.body, HasSubstr("not valid JSON"));
+  EXPECT_THAT(gateway.chat(R"({"messages":[],"model":5})").body, HasSubstr("model: expected a string"));
   const auto message = gateway.call("POST", "/v1/messages",
                                     R"({"model":"huge","max_tokens":9,"messages":[{"role":"user","content":"hi"}]})");
   EXPECT_EQ(message.status, 404);
   EXPECT_THAT(message.body, HasSubstr(R"("type":"not_found_error")"));
-  EXPECT_EQ(gateway.metric("kvist_gateway_refused_requests_total", "model", ""), 4);
+  EXPECT_EQ(gateway.metric("kvist_gateway_refused_requests_total", "model", ""), 5);
   EXPECT_THAT(small_.posts(), IsEmpty());
   EXPECT_THAT(large_.posts(), IsEmpty());
 }

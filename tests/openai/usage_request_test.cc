@@ -163,6 +163,17 @@ TEST(WithUsageRequested, ChangesNothingElseInRandomBodies) {
   }
 }
 
+TEST(ModelProblem, SaysWhyThereIsNoModel) {
+  const auto problem_of = [](std::string_view body) {
+    const auto problem = model_problem(body);
+    return problem ? problem->message : "none";
+  };
+  EXPECT_TRUE(problem_of("{x").contains("not valid JSON")) << problem_of("{x");
+  EXPECT_TRUE(problem_of(R"({"model":5})").starts_with("model: expected a string")) << problem_of(R"({"model":5})");
+  EXPECT_EQ(problem_of(R"({"messages":[]})"), "none");
+  EXPECT_EQ(problem_of(R"({"model":"m"})"), "none");
+}
+
 TEST(ModelOf, IsTheFirstOfTheBodysOwnFields) {
   EXPECT_EQ(model_of(R"( {"a":{"model":"no"},"model" : "yes"})"), "yes");
   EXPECT_EQ(model_of(R"({"model":"a","model":"b"})"), "a");

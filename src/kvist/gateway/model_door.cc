@@ -1,7 +1,9 @@
 #include "kvist/gateway/model_door.h"
 
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "kvist/gateway/error_answer.h"
@@ -10,6 +12,17 @@
 #include "kvist/openai/errors.h"
 
 namespace kvist::gateway {
+namespace {
+
+/// Larger bodies are not read again to say what is wrong with them.
+constexpr std::size_t kMostExplainedBytes = 1U << 20;
+
+bool can_be_explained(const net::HttpRequest& request) {
+  const std::string_view type = request.headers.find("Content-Type").value_or("");
+  return !type.starts_with("multipart/") && !request.body.empty() && request.body.size() <= kMostExplainedBytes;
+}
+
+}  // namespace
 
 void ModelDoor::open(ModelId model, Proxy& proxy) {
   if (proxies_.size() <= model.value()) proxies_.resize(model.value() + 1, nullptr);
@@ -39,6 +52,9 @@ Result<ModelId> ModelDoor::model_of(const net::HttpRequest& request) const {
   std::optional<std::string> name = openai::model_of(request.body);
   if (!name) {
     if (const auto field = request.headers.find(kModelHeader); field && !field->empty()) name = std::string(*field);
+  }
+  if (!name && can_be_explained(request)) {
+    if (const auto problem = openai::model_problem(request.body)) return std::unexpected(*problem);
   }
   return names_->find(name);
 }

@@ -14,6 +14,9 @@ namespace kvist::openai {
 /// object up to there, or has more fields before it than a request may have. What comes behind is not looked at.
 [[nodiscard]] std::optional<std::string> model_of(std::string_view body);
 
+/// Why model_of() found nothing: the body is no JSON object, or its `model` is no text. Nothing if it has none.
+[[nodiscard]] std::optional<Error> model_problem(std::string_view body);
+
 /// What a body that was not read says of its `priority`.
 struct AskedPriority {
   /// It has none (null counts as none), or one that is a whole number of 32 bits: every reader takes it for the same.

@@ -11,6 +11,7 @@
 #include "kvist/base/json_writer.h"
 #include "kvist/openai/body_edit.h"
 #include "kvist/openai/codec.h"
+#include "kvist/openai/json_body.h"
 #include "kvist/openai/json_scanner.h"
 
 namespace kvist::openai {
@@ -102,6 +103,16 @@ std::optional<std::string> model_of(std::string_view body) {
     return false;
   });
   return readable ? model : std::nullopt;
+}
+
+std::optional<Error> model_problem(std::string_view body) {
+  JsonBody json;
+  const Result<JsonObject> root = json.parse(body);
+  if (!root) return root.error();
+  const std::optional<JsonValue> value = root->peek("model");
+  if (!value) return std::nullopt;
+  const auto text = value->as_string();
+  return text ? std::nullopt : std::optional(text.error());
 }
 
 Result<std::string> with_model(std::string_view body, std::string_view model) {
