@@ -245,6 +245,7 @@ TEST_F(KeyGateTest, AsksForAKeyInOpenAisWords) {
             R"({"error":{"message":"You didn't provide an API key. It is expected as Authorization: Bearer KEY.",)"
             R"("type":"invalid_request_error","param":null,"code":"invalid_api_key"}})");
   EXPECT_EQ(none.refusal->headers.find("WWW-Authenticate"), "Bearer");
+  EXPECT_THAT(std::string(none.refusal->headers.find("X-Request-Id").value_or("")), ::testing::StartsWith("req-"));
   for (const char* value : {"Bearer wrong", "Bearer", "Bearer ", "Basic secret-a", "secret-a", "Bearer secret-a x"}) {
     const auto wrong = gate.admit(request("Authorization", value), kStart);
     EXPECT_EQ(status(wrong), 401) << value;

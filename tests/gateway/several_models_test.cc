@@ -99,7 +99,8 @@ TEST_P(SeveralModelsTest, AModelThatDoesNotExistIsNotFound) {
   const auto message = gateway.call("POST", "/v1/messages",
                                     R"({"model":"huge","max_tokens":9,"messages":[{"role":"user","content":"hi"}]})");
   EXPECT_EQ(message.status, 404);
-  EXPECT_THAT(message.body, HasSubstr(R"("type":"not_found_error")"));
+  EXPECT_THAT(message.body, AllOf(HasSubstr(R"("type":"not_found_error")"), HasSubstr(R"("request_id":"req-)")));
+  EXPECT_THAT(std::string(message.headers.find("X-Request-Id").value_or("")), ::testing::StartsWith("req-"));
   EXPECT_EQ(gateway.metric("kvist_gateway_refused_requests_total", "model", ""), 5);
   EXPECT_THAT(small_.posts(), IsEmpty());
   EXPECT_THAT(large_.posts(), IsEmpty());

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kvist/gateway/dialect_door.h"
+#include "kvist/gateway/proxy_headers.h"
 
 namespace kvist::gateway {
 
@@ -165,7 +166,8 @@ void IoLoop::handle(net::HttpRequest request, const std::shared_ptr<net::HttpExc
   KeyGate::Verdict verdict = front_.keys->admit(request, net::now());
   if (verdict.refusal) {
     if (parts_->reporter != nullptr)
-      parts_->reporter->refused(request, verdict.refusal->status, verdict.refused_key, net::now());
+      parts_->reporter->refused(request, given_request_id(verdict.refusal->headers), verdict.refusal->status,
+                                verdict.refused_key, net::now());
     return exchange->respond(in_form_of(request, *std::move(verdict.refusal)));
   }
   handle_admitted(std::move(request), exchange, std::move(verdict.lease));

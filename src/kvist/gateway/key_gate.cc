@@ -10,6 +10,7 @@
 #include "kvist/gateway/error_answer.h"
 #include "kvist/gateway/key_account.h"
 #include "kvist/gateway/proxy_headers.h"
+#include "kvist/gateway/shared_parts.h"
 #include "kvist/net/bearer_key.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/openai/errors.h"
@@ -30,12 +31,6 @@ net::HttpResponse unknown_key(bool has_one) {
   return response;
 }
 
-// Adds the request's id, so that the client and the log can tell which request it was.
-net::HttpResponse named(net::HttpResponse answer, const net::Headers& request) {
-  if (const auto id = given_request_id(request); !id.empty()) answer.headers.set(kRequestIdHeader, std::string(id));
-  return answer;
-}
-
 net::HttpResponse over_limit(const KeyAccount& account, const KeyRefusal& refused) {
   const std::int64_t seconds =
       std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(refused.retry_after).count());
@@ -51,6 +46,13 @@ net::HttpResponse over_limit(const KeyAccount& account, const KeyRefusal& refuse
 
 void KeyLease::end() {
   if (const auto account = std::move(account_)) account->finish(estimated_, tokens_, net::now());
+}
+
+KeyGate::KeyGate(std::shared_ptr<KeyRing> ring) : ring_(std::move(ring)), ids_(random_seed()) {}
+
+net::HttpResponse KeyGate::named(net::HttpResponse answer, const net::Headers& request) {
+  answer.headers.set(kRequestIdHeader, ids_.of(request));
+  return answer;
 }
 
 KeyGate::Verdict KeyGate::admit(const net::HttpRequest& request, TimePoint now) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kvist/gateway/key_ring.h"
+#include "kvist/gateway/request_ids.h"
 #include "kvist/gateway/warning_gate.h"
 #include "kvist/net/http_types.h"
 
@@ -71,11 +72,11 @@ class KeyLease {
 /// logged; their names are. Threads: any.
 class KeyGate {
  public:
-  explicit KeyGate(std::shared_ptr<KeyRing> ring) : ring_(std::move(ring)) {}
+  explicit KeyGate(std::shared_ptr<KeyRing> ring);
 
   struct Verdict {
     KeyLease lease = {};
-    std::optional<net::HttpResponse> refusal = {};  ///< 401, or 429 with Retry-After
+    std::optional<net::HttpResponse> refusal = {};  ///< 401, or 429 with Retry-After; with the request's id
     std::string refused_key = {};                   ///< the name of a key whose limits are reached
   };
   [[nodiscard]] Verdict admit(const net::HttpRequest& request, TimePoint now);
@@ -89,10 +90,13 @@ class KeyGate {
   [[nodiscard]] const KeyRing& ring() const { return *ring_; }
 
  private:
+  /// Adds the request's id, so that the client and the log can tell which request it was.
+  [[nodiscard]] net::HttpResponse named(net::HttpResponse answer, const net::Headers& request);
   [[nodiscard]] net::HttpResponse turn_away(const net::Headers& headers, bool has_key, TimePoint now);
   void warn(const std::string& what, TimePoint now);
 
   std::shared_ptr<KeyRing> ring_;
+  RequestIds ids_;
   std::atomic<std::uint64_t> unauthenticated_ = 0;
   std::mutex warning_;
   WarningGate warnings_;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kvist/gateway/error_answer.h"
-#include "kvist/gateway/proxy_headers.h"
+#include "kvist/gateway/shared_parts.h"
 #include "kvist/openai/body_edit.h"
 #include "kvist/openai/errors.h"
 
@@ -23,6 +23,8 @@ bool can_be_explained(const net::HttpRequest& request) {
 }
 
 }  // namespace
+
+ModelDoor::ModelDoor(RequestReporter* reporter) : reporter_(reporter), ids_(random_seed()) {}
 
 void ModelDoor::open(ModelId model, Proxy& proxy) {
   if (proxies_.size() <= model.value()) proxies_.resize(model.value() + 1, nullptr);
@@ -73,10 +75,11 @@ Proxy* ModelDoor::pick(const net::HttpRequest& request, net::HttpExchange& excha
 
 void ModelDoor::refuse(const net::HttpRequest& request, net::HttpExchange& exchange, const KeyLease& lease,
                        const Error& error) {
-  net::HttpResponse answer = error_answer(error, std::string(given_request_id(request.headers)));
+  const std::string id = ids_.of(request.headers);
+  net::HttpResponse answer = error_answer(error, id);
   if (error.code == ErrorCode::kNotFound) answer.body = openai::model_not_found_body(error.message);
   ++refused_[answer.status];
-  if (reporter_ != nullptr) reporter_->refused(request, answer.status, lease.key_name(), net::now());
+  if (reporter_ != nullptr) reporter_->refused(request, id, answer.status, lease.key_name(), net::now());
   exchange.respond(std::move(answer));
 }
 

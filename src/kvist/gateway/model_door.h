@@ -11,6 +11,7 @@
 #include "kvist/gateway/carrier.h"
 #include "kvist/gateway/model_names.h"
 #include "kvist/gateway/proxy.h"
+#include "kvist/gateway/request_ids.h"
 
 namespace kvist::gateway {
 
@@ -23,7 +24,7 @@ inline constexpr std::string_view kModelHeader = "X-Gateway-Model-Name";
 class ModelDoor {
  public:
   /// `reporter` is told of requests for unknown models; null: no one is.
-  explicit ModelDoor(RequestReporter* reporter) : reporter_(reporter) {}
+  explicit ModelDoor(RequestReporter* reporter);
 
   void set_names(std::shared_ptr<const ModelNames> names) { names_ = std::move(names); }
   /// Requires: the proxy stays until close().
@@ -50,6 +51,7 @@ class ModelDoor {
   void refuse(const net::HttpRequest& request, net::HttpExchange& exchange, const KeyLease& lease, const Error& error);
 
   RequestReporter* reporter_;
+  RequestIds ids_;  // of requests that reach no proxy
   std::shared_ptr<const ModelNames> names_ = std::make_shared<const ModelNames>();
   std::vector<Proxy*> proxies_;  // by ModelId; null: closed
   std::map<int, std::uint64_t> refused_;

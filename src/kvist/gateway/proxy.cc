@@ -1,12 +1,9 @@
 #include "kvist/gateway/proxy.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "kvist/base/random.h"
 #include "kvist/gateway/admission_fields.h"
 #include "kvist/gateway/error_answer.h"
 #include "kvist/gateway/key_account.h"
@@ -74,7 +71,7 @@ Proxy::Proxy(net::EventLoop& loop, const Options& options, net::HttpClient& clie
              .migration = &migration_,
              .times = &times_,
              .reporter = options.reporter},
-      request_id_seed_(options.request_id_seed),
+      ids_(options.request_id_seed),
       credentials_(options.pass_client_keys ? Credentials::kPass : Credentials::kKeep),
       stream_idle_timeout_(options.stream_idle_timeout),
       stream_keepalive_(options.stream_keepalive),
@@ -101,7 +98,7 @@ ProxyReport Proxy::report() const {
 
 Proxy::ArrivalPointer Proxy::arrive(Api api, net::HttpRequest request,
                                     const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease) {
-  std::string request_id = request_id_for(request.headers);
+  std::string request_id = ids_.of(request.headers);
   const TimePoint now = net::now();
   std::unique_ptr<RequestReport> report;
   if (parts_.reporter != nullptr) report = parts_.reporter->begin(request, now);
@@ -381,12 +378,6 @@ void Proxy::on_started(Arrival& arrival, const dispatch::Started& ticket) {
   watch_streams();
   proxied->start(ticket->decision);
   if (broken_off_) proxied->break_off({ErrorCode::kUnavailable, "the gateway is shutting down"});
-}
-
-std::string Proxy::request_id_for(const net::Headers& headers) {
-  if (const auto given = given_request_id(headers); !given.empty()) return std::string(given);
-  const std::uint64_t number = ++generated_ids_;
-  return fmt::format("req-{:016x}{:08x}", mix_seed({request_id_seed_, number}), number & 0xFFFF'FFFFU);
 }
 
 void Proxy::on_over(const ProxiedRequest& request, dispatch::Outcome outcome) {

@@ -18,6 +18,7 @@
 #include "kvist/gateway/proxied_request.h"
 #include "kvist/gateway/proxy_headers.h"
 #include "kvist/gateway/reading_pool.h"
+#include "kvist/gateway/request_ids.h"
 #include "kvist/gateway/unread_body.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_client.h"
@@ -172,7 +173,6 @@ class Proxy {
                                       const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease);
   void note_routed(Arrival& arrival, const routing::Decision& decision);
   void look_whether_idle();
-  [[nodiscard]] std::string request_id_for(const net::Headers& headers);
   void on_over(const ProxiedRequest& request, dispatch::Outcome outcome);
   /// The requests under way, as owning pointers, because a request that ends is erased from live_.
   [[nodiscard]] std::vector<std::shared_ptr<ProxiedRequest>> live() const;
@@ -187,9 +187,8 @@ class Proxy {
   RequestTimesTable times_;
   spec::MigrationSpec migration_;
   ProxyParts parts_;
-  std::uint64_t request_id_seed_;
+  RequestIds ids_;
   Credentials credentials_;
-  std::uint64_t generated_ids_ = 0;
   std::map<int, std::uint64_t> refused_;
   std::uint64_t left_early_ = 0;
   std::uint64_t passed_on_unread_ = 0;

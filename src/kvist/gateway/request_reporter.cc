@@ -5,7 +5,6 @@
 
 #include "kvist/base/random.h"
 #include "kvist/dispatch/outcome.h"
-#include "kvist/gateway/proxy_headers.h"
 
 namespace kvist::gateway {
 
@@ -64,10 +63,11 @@ void RequestReporter::trace(const net::HttpRequest& request, RequestReport& repo
   report.routing = new_span();
 }
 
-void RequestReporter::refused(const net::HttpRequest& request, int status, std::string_view key, TimePoint now) {
+void RequestReporter::refused(const net::HttpRequest& request, std::string_view id, int status, std::string_view key,
+                              TimePoint now) {
   if (!access_log_) return;
   access_log_->add(
-      std::make_shared<const RequestReport>(RequestReport{.request_id = std::string(given_request_id(request.headers)),
+      std::make_shared<const RequestReport>(RequestReport{.request_id = std::string(id),
                                                           .method = request.method,
                                                           .path = path_of(request),
                                                           .key = std::string(key),

@@ -31,7 +31,7 @@ class RequestReporter {
   void end(std::unique_ptr<RequestReport> report);
   /// A request that got no further: it has no good key, its key's limits are reached, or nothing serves its model.
   /// `key`: the name of its key; empty: it has none that is known.
-  void refused(const net::HttpRequest& request, int status, std::string_view key, TimePoint now);
+  void refused(const net::HttpRequest& request, std::string_view id, int status, std::string_view key, TimePoint now);
 
   [[nodiscard]] const AccessLog* access_log() const { return access_log_.get(); }
   [[nodiscard]] const SpanExporter* spans() const { return spans_.get(); }

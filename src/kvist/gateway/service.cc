@@ -27,6 +27,7 @@
 #include "kvist/gateway/model_list.h"
 #include "kvist/gateway/passed_on_paths.h"
 #include "kvist/gateway/peer_metrics.h"
+#include "kvist/gateway/proxy_headers.h"
 #include "kvist/gateway/served_models.h"
 #include "kvist/gateway/service_field.h"
 #include "kvist/gateway/shared_decisions.h"
@@ -233,7 +234,9 @@ class GatewayService final : public Service {
     if (!shared_.keys || needs_no_key(request)) return KeyLease();
     KeyGate::Verdict verdict = shared_.keys->admit(request, net::now());
     if (!verdict.refusal) return std::move(verdict.lease);
-    if (shared_.reporter) shared_.reporter->refused(request, verdict.refusal->status, verdict.refused_key, net::now());
+    if (shared_.reporter)
+      shared_.reporter->refused(request, given_request_id(verdict.refusal->headers), verdict.refusal->status,
+                                verdict.refused_key, net::now());
     exchange.respond(in_form_of(request, *std::move(verdict.refusal)));
     return std::nullopt;
   }
