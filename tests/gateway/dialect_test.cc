@@ -126,6 +126,39 @@ TEST(Dialects, AWorkersErrorIsInTheClientsForm) {
   EXPECT_EQ(response.body, R"({"error":{"message":"too long","type":"t","param":null,"code":400}})");
 }
 
+TEST(Dialects, ARedirectionIsABadGateway) {
+  FakeWorker worker("w0", [](const net::HttpRequest&, const FakeWorker::Exchange& exchange) {
+    net::HttpResponse answer{.status = 302, .headers = {}, .body = ""};
+    answer.headers.add("Location", "/elsewhere");
+    exchange->respond(std::move(answer));
+  });
+  const RunningGateway gateway(gateway_spec({&worker}));
+  const auto message = gateway.call("POST", "/v1/messages", with(kMessage, ""));
+  EXPECT_EQ(message.status, 502);
+  EXPECT_EQ(message.headers.find("Location"), std::nullopt);
+  EXPECT_TRUE(message.body.contains(R"x("type":"api_error","message":"the worker answered with a redirection (302)")x"))
+      << message.body;
+  const auto response = gateway.call("POST", "/v1/responses", with(kInput, R"(,"stream":true)"));
+  EXPECT_EQ(response.status, 502);
+  EXPECT_TRUE(response.body.starts_with(R"x({"error":{"message":"the worker answered with a redirection (302)")x"))
+      << response.body;
+}
+
+TEST(Dialects, OtherMethodsAreRefusedHere) {
+  FakeWorker worker("w0");
+  const RunningGateway gateway(gateway_spec({&worker}));
+  for (const char* path : {"/v1/messages", "/v1/messages/count_tokens", "/v1/responses"}) {
+    for (const char* method : {"GET", "PUT"}) {
+      const auto answer = gateway.call(method, path);
+      EXPECT_EQ(answer.status, 405) << method << ' ' << path;
+      EXPECT_EQ(answer.headers.find("Allow"), "POST");
+    }
+    EXPECT_EQ(worker.gets(path), 0);
+  }
+  EXPECT_TRUE(gateway.get("/v1/messages").body.starts_with(R"({"type":"error","error":{)"));
+  EXPECT_TRUE(worker.posts().empty());
+}
+
 TEST(Dialects, AnAnswerThatIsNoChatIsABadGateway) {
   FakeWorker worker("w0", FakeWorker::answer_of(200, R"({"id":"x","choices":"none"})"));
   const RunningGateway gateway(gateway_spec({&worker}));

@@ -21,8 +21,10 @@ void rename_key(net::Headers& headers) {
 }  // namespace
 
 std::optional<Dialect> dialect_of(const net::HttpRequest& request) {
-  if (request.method != "POST") return std::nullopt;
-  const std::string_view path = request.path();
+  return request.method == "POST" ? dialect_of_path(request.path()) : std::nullopt;
+}
+
+std::optional<Dialect> dialect_of_path(std::string_view path) {
   if (path == "/v1/messages") return Dialect::kMessages;
   if (path == "/v1/messages/count_tokens") return Dialect::kCountTokens;
   if (path == "/v1/responses") return Dialect::kResponses;
@@ -30,7 +32,7 @@ std::optional<Dialect> dialect_of(const net::HttpRequest& request) {
 }
 
 net::HttpResponse in_form_of(const net::HttpRequest& request, net::HttpResponse error) {
-  const auto dialect = dialect_of(request);
+  const auto dialect = dialect_of_path(request.path());
   if (!dialect) return error;
   const std::string id(error.headers.find(kRequestIdHeader).value_or(""));
   error.body = dialects::error_body(*dialect, error.status, error.body, id);

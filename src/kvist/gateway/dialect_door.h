@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "kvist/dialects/dialect.h"
 #include "kvist/gateway/key_gate.h"
@@ -16,6 +17,9 @@ namespace kvist::gateway {
 
 /// The API that a request is in; nothing for OpenAI's chats and completions and for all that is passed on.
 [[nodiscard]] std::optional<dialects::Dialect> dialect_of(const net::HttpRequest& request);
+
+/// The API that an endpoint belongs to, whatever the method: workers do not know these, so nothing is passed on.
+[[nodiscard]] std::optional<dialects::Dialect> dialect_of_path(std::string_view path);
 
 /// An error answer in the form of the API that the request is in.
 [[nodiscard]] net::HttpResponse in_form_of(const net::HttpRequest& request, net::HttpResponse error);

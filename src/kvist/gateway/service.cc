@@ -82,7 +82,7 @@ bool lists_models(const net::HttpRequest& request) {
 
 /// Whether the request is none of the gateway's own endpoints and is passed to a worker.
 bool is_for_a_worker(const net::HttpRequest& request) {
-  return !lists_models(request) && is_passed_on(request.path());
+  return !lists_models(request) && is_passed_on(request.path()) && !dialect_of_path(request.path());
 }
 
 class GatewayService final : public Service {
@@ -338,7 +338,9 @@ class GatewayService final : public Service {
               [this](const net::HttpRequest& request, const std::shared_ptr<net::HttpExchange>& exchange) {
                 model_list_.answer(request, exchange, std::move(lease_));
               });
-    const auto takes = [](std::string_view path) { return is_passed_on(path) || model_of_path(path); };
+    const auto takes = [](std::string_view path) {
+      return (is_passed_on(path) && !dialect_of_path(path)) || model_of_path(path);
+    };
     paths_.on_rest(takes, [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
       if (lists_models(request)) return model_list_.answer(request, exchange, std::move(lease_));
       if (!is_passed_on(request.path()))
@@ -424,7 +426,10 @@ class GatewayService final : public Service {
   ServedModels models_;
   SharedDecisions decisions_;
   ModelList model_list_;
-  net::PathTable paths_{refused};        // for clients
+  /// For clients.
+  net::PathTable paths_{[](const net::HttpRequest& request, int status, const std::string& message) {
+    return in_form_of(request, refused(request, status, message));
+  }};
   net::PathTable admin_paths_{refused};  // for administration
   net::Timer drain_timer_;
   net::WatchedFiles files_;

@@ -1,5 +1,7 @@
 #include "kvist/gateway/translated_exchange.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "kvist/gateway/proxy_headers.h"
@@ -9,6 +11,7 @@ namespace kvist::gateway {
 namespace {
 
 constexpr int kFirstError = 300;
+constexpr int kFirstClientError = 400;
 
 std::string request_id_of(const net::Headers& headers) {
   return std::string(headers.find(kRequestIdHeader).value_or(""));
@@ -18,6 +21,14 @@ std::string request_id_of(const net::Headers& headers) {
 void add_request_id(dialects::Dialect dialect, net::Headers& headers) {
   const std::string id = request_id_of(headers);
   if (dialect != dialects::Dialect::kResponses && !id.empty()) headers.set("request-id", id);
+}
+
+// The other place is one of chat completions, where the client could do nothing.
+void refuse_redirection(net::HttpResponse& response) {
+  const Error error{ErrorCode::kCorrupt, fmt::format("the worker answered with a redirection ({})", response.status)};
+  response.status = openai::http_status(error.code);
+  response.body = openai::error_body(error);
+  response.headers.remove("Location");
 }
 
 }  // namespace
@@ -34,6 +45,7 @@ TranslatedExchange::TranslatedExchange(net::EventLoop& loop, dialects::Dialect d
 void TranslatedExchange::respond(net::HttpResponse response) {
   if (std::exchange(ended_, true)) return;
   add_request_id(dialect_, response.headers);
+  if (response.status >= kFirstError && response.status < kFirstClientError) refuse_redirection(response);
   if (response.status < kFirstError) {
     Result<std::string> translated = answer_->whole(response.body);
     if (translated) {
