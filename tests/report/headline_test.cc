@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "analysis/sample_run.h"
+#include "kvist/analysis/comparison.h"
 #include "kvist/analysis/headline.h"
 #include "kvist/base/random.h"
 #include "kvist/report/estimate_text.h"
@@ -96,6 +97,42 @@ TEST(Headline, ThreeRepetitionsHaveStudentsIntervalOverTheirValues) {
   const analysis::Spread spread = level.spread(analysis::headline(Headline::kTtftP50).figure).value();
   EXPECT_DOUBLE_EQ(*p50.value, spread.mean);
   EXPECT_NEAR(p50.interval->high - spread.mean, 4.302653 * spread.standard_deviation / std::sqrt(3.0), 1e-6);
+}
+
+TEST(Headline, RepetitionsOfTheSameRequestsAreOneSample) {
+  const auto run_with = [](std::uint32_t repetitions) {
+    std::vector<results::LevelRecord> levels;
+    for (const auto& [mode, faster] : {std::pair(spec::RoutingMode::kRoundRobin, 1), {spec::RoutingMode::kKv, 2}}) {
+      for (std::uint32_t repetition = 0; repetition < repetitions; ++repetition) {
+        levels.push_back(two_humps(mode, faster, 5));
+        levels.back().repetition = repetition;
+      }
+    }
+    results::RunRecord run = run_of(std::move(levels));
+    run.simulated = true;
+    return run;
+  };
+  spec::SweepSpec sweep = sample_sweep();
+  sweep.workload.trace.file = "chat.jsonl";
+  const analysis::RunAnalysis once(run_with(1), sweep);
+  const analysis::RunAnalysis thrice(run_with(3), sweep);
+  const auto& p95 = analysis::headline(Headline::kTtftP95);
+  const Estimate one = analysis::estimate_of(*once.find(spec::RoutingMode::kKv, 40), p95);
+  const Estimate three = analysis::estimate_of(*thrice.find(spec::RoutingMode::kKv, 40), p95);
+  ASSERT_TRUE(one.interval.has_value() && three.interval.has_value());
+  EXPECT_LT(one.interval->low, one.interval->high);
+  EXPECT_NEAR(three.interval->low, one.interval->low, 1e-6);
+  EXPECT_NEAR(three.interval->high, one.interval->high, 1e-6);
+  const auto& rate = analysis::headline(Headline::kTurnRate);
+  EXPECT_FALSE(analysis::estimate_of(*thrice.find(spec::RoutingMode::kKv, 40), rate).interval.has_value());
+  // Nothing is compared over pairs that are one pair.
+  EXPECT_FALSE(analysis::is_comparable(thrice));
+  const auto comparison = analysis::compare_modes(thrice);
+  ASSERT_TRUE(comparison.has_value());
+  const auto* figure = comparison->find(spec::RoutingMode::kKv, 40)->find("ttft_p95_ms");
+  EXPECT_EQ(figure->change.pairs, 1U);
+  EXPECT_EQ(figure->verdict, analysis::PairedVerdict::kOpen);
+  EXPECT_THAT(render_markdown(run_with(3), sweep), HasSubstr("The repetitions replay the same requests"));
 }
 
 TEST(Headline, ThePublishedMethodStandsBesideItAndSaysWhereItParts) {

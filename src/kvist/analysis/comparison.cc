@@ -41,7 +41,7 @@ double mean_of(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-FigureComparison compare_figure(const ComparedFigure& figure, const std::vector<Pair>& pairs) {
+FigureComparison compare_figure(const ComparedFigure& figure, const std::vector<Pair>& pairs, bool same_requests) {
   std::vector<double> baseline;
   std::vector<double> candidate;
   for (const auto& [theirs, ours] : pairs) {
@@ -55,6 +55,8 @@ FigureComparison compare_figure(const ComparedFigure& figure, const std::vector<
   if (baseline.empty()) return {};
   FigureComparison result{.baseline = mean_of(baseline), .candidate = mean_of(candidate)};
   result.change = figure.is_percentage() ? paired_difference(baseline, candidate) : paired_ratio(baseline, candidate);
+  // Several pairs of the same requests are one pair, which has no spread.
+  if (same_requests) result.change = {.pairs = 1, .estimate = result.change.estimate};
   result.verdict = verdict_of(result.change, figure.no_change(), !figure.figure().larger_is_better);
   result.detectable = minimum_detectable(result.change, !figure.is_percentage());
   return result;
@@ -69,7 +71,7 @@ LevelComparison compare_level(const MeasuredLevel& baseline, const MeasuredLevel
   }
   const std::vector<Pair> pairs = pairs_of(baseline, candidate, level.lost_to_errors);
   for (std::size_t i = 0; i < kComparedFigures.size(); ++i) {
-    level.figures[i] = compare_figure(kComparedFigures[i], pairs);
+    level.figures[i] = compare_figure(kComparedFigures[i], pairs, baseline.same_requests);
     if (level.lost_to_errors > 0) level.figures[i].verdict = PairedVerdict::kWorse;
   }
   return level;
@@ -170,7 +172,7 @@ RunComparison only(RunComparison comparison, const std::vector<spec::Arm>& modes
 }
 
 bool is_comparable(const RunAnalysis& analysis) {
-  return analysis.modes().size() > 1 && analysis.repeated();
+  return analysis.modes().size() > 1 && analysis.repeated() && !analysis.same_requests();
 }
 
 }  // namespace kvist::analysis

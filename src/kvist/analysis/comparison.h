@@ -85,7 +85,7 @@ struct RunComparison {
 /// The comparison with `modes` only.
 [[nodiscard]] RunComparison only(RunComparison comparison, const std::vector<spec::Arm>& modes);
 
-/// Whether there is anything to compare: two modes and two repetitions.
+/// Whether there is anything to compare: two modes and two repetitions, with requests of their own.
 [[nodiscard]] bool is_comparable(const RunAnalysis& analysis);
 
 }  // namespace kvist::analysis

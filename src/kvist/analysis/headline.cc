@@ -56,10 +56,11 @@ std::optional<double> rate(const LevelAnalysis& a, std::optional<double> ExactFi
 struct Pairs {
   std::vector<const Measurement*> baseline;
   std::vector<const Measurement*> candidate;
+  bool same_requests = false;  // in all pairs
 };
 
 Pairs pairs_of(const MeasuredLevel& baseline, const MeasuredLevel& candidate) {
-  Pairs pairs;
+  Pairs pairs{.baseline = {}, .candidate = {}, .same_requests = baseline.same_requests || candidate.same_requests};
   const std::vector<const Measurement*> ours = counted_repetitions(candidate);
   for (const Measurement* theirs : counted_repetitions(baseline)) {
     const auto same = std::ranges::find_if(ours, [&](const Measurement* other) {
@@ -73,7 +74,7 @@ Pairs pairs_of(const MeasuredLevel& baseline, const MeasuredLevel& candidate) {
 }
 
 std::optional<Interval> gain_interval(const Pairs& pairs, const HeadlineFigure& figure, double baseline_mean) {
-  if (pairs.baseline.size() >= kLeastRepetitionsForT) {
+  if (!pairs.same_requests && pairs.baseline.size() >= kLeastRepetitionsForT) {
     std::vector<double> gains;
     for (std::size_t i = 0; i < pairs.baseline.size(); ++i) {
       const std::optional<double> before = figure.figure(pairs.baseline[i]->analysis);
@@ -84,8 +85,8 @@ std::optional<Interval> gain_interval(const Pairs& pairs, const HeadlineFigure& 
     return t_interval(gains);
   }
   if (!figure.percentile) return std::nullopt;
-  const std::vector<float> before = mean_replicates(pairs.baseline, *figure.percentile);
-  const std::vector<float> after = mean_replicates(pairs.candidate, *figure.percentile);
+  const std::vector<float> before = common_replicates(pairs.baseline, *figure.percentile, pairs.same_requests);
+  const std::vector<float> after = common_replicates(pairs.candidate, *figure.percentile, pairs.same_requests);
   std::vector<float> gains;
   for (std::size_t i = 0; i < std::min(before.size(), after.size()); ++i) {
     gains.push_back((before[i] - after[i]) / before[i] * 100);
@@ -159,14 +160,14 @@ Estimate estimate_of(const MeasuredLevel& level, const HeadlineFigure& figure) {
   if (!spread) return {};
   Estimate estimate{.value = spread->mean, .interval = {}};
   const std::vector<const Measurement*> repetitions = counted_repetitions(level);
-  if (spread->count >= kLeastRepetitionsForT) {
+  if (!level.same_requests && spread->count >= kLeastRepetitionsForT) {
     std::vector<double> values;
     for (const Measurement* repetition : repetitions) {
       if (const std::optional<double> value = figure.figure(repetition->analysis)) values.push_back(*value);
     }
     estimate.interval = t_interval(values);
   } else if (figure.percentile) {
-    estimate.interval = interval_of(mean_replicates(repetitions, *figure.percentile));
+    estimate.interval = interval_of(common_replicates(repetitions, *figure.percentile, level.same_requests));
   }
   return estimate;
 }

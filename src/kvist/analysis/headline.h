@@ -44,6 +44,7 @@ inline constexpr std::size_t kHeadlines = spec::kFigures;
 
 /// A level's figure, not scaled by `factor`. With one or two repetitions the interval is that of the bootstrap over
 /// conversations; with three or more it is Student's t over their values, which includes what differs from run to run.
+/// Repetitions of the same requests have that of the bootstrap, however many they are.
 [[nodiscard]] Estimate estimate_of(const MeasuredLevel& level, const HeadlineFigure& figure);
 
 /// By how many percent a figure of `candidate` is below that of `baseline`: positive is better for times. The interval

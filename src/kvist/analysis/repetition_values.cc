@@ -29,6 +29,18 @@ std::vector<float> mean_replicates(const std::vector<const Measurement*>& repeti
   return means;
 }
 
+std::vector<float> common_replicates(const std::vector<const Measurement*>& repetitions, ExactPercentile percentile,
+                                     bool same_requests) {
+  if (!same_requests) return mean_replicates(repetitions, percentile);
+  std::vector<float> all;
+  for (const Measurement* repetition : repetitions) {
+    const std::vector<float>& own = repetition->analysis.replicates[static_cast<std::size_t>(percentile)];
+    if (own.empty()) return {};
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
 Interval t_interval(const std::vector<double>& values) {
   const Distribution d = describe(values);
   const double half = student_t_quantile(0.5 + kPairedConfidence / 2, d.count - 1) * d.standard_deviation /

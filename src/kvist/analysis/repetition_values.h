@@ -18,6 +18,11 @@ inline constexpr std::size_t kLeastRepetitionsForT = 3;
 /// Replicate by replicate the mean over repetitions; empty if one has none.
 [[nodiscard]] std::vector<float> mean_replicates(const std::vector<const Measurement*>& repetitions,
                                                  ExactPercentile percentile);
+/// The replicates behind an interval over the repetitions of a level: their means, if each repetition has conversations
+/// of its own. Those of the same requests are put one after the other: the mean of several resamplings of the same
+/// conversations would scatter less than the conversations do.
+[[nodiscard]] std::vector<float> common_replicates(const std::vector<const Measurement*>& repetitions,
+                                                   ExactPercentile percentile, bool same_requests);
 /// Of the mean of independent values, by Student's t. Requires: two values or more.
 [[nodiscard]] Interval t_interval(const std::vector<double>& values);
 

@@ -45,6 +45,9 @@ struct MeasuredLevel {
   /// Means over the repetitions that count, sums of counts.
   LevelAnalysis analysis;
   std::vector<Measurement> repetitions;  ///< ascending
+  /// The repetitions simulate the same recorded requests: their seeds change only texts. So they are one sample of the
+  /// load and not several, and no interval comes from their spread.
+  bool same_requests = false;
 
   /// The published rule: repetitions with more errors than the method's limit are left out, unless all have more.
   [[nodiscard]] bool counts(const Measurement& repetition) const {

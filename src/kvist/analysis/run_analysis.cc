@@ -85,7 +85,9 @@ RunAnalysis::RunAnalysis(const results::RunRecord& header, const spec::SweepSpec
   for (const std::uint32_t concurrency : concurrencies_) {
     for (const spec::Arm& mode : modes_) {
       std::vector<Measurement> repetitions = take_repetitions(measurements, mode, concurrency);
-      if (!repetitions.empty()) levels_.push_back(merge_repetitions(std::move(repetitions)));
+      if (repetitions.empty()) continue;
+      levels_.push_back(merge_repetitions(std::move(repetitions)));
+      levels_.back().same_requests = same_requests();
     }
   }
 }

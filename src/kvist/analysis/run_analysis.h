@@ -38,6 +38,8 @@ class RunAnalysis {
   [[nodiscard]] const MeasuredLevel* find(const spec::Arm& mode, std::uint32_t concurrency) const;
   /// Whether some level has more than one repetition.
   [[nodiscard]] bool repeated() const;
+  /// Whether all repetitions of a level simulate the same recorded requests (MeasuredLevel::same_requests).
+  [[nodiscard]] bool same_requests() const { return run_.simulated && !sweep_.workload.trace.file.empty(); }
 
   /// The factor by which the workers' engines run faster than their step-time model; nothing if it differs between
   /// workers or there are none.

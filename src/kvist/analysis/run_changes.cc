@@ -71,9 +71,9 @@ Interval welch_interval(const std::vector<double>& before, const std::vector<dou
 }
 
 std::optional<Interval> bootstrap_interval(const Repetitions& before, const Repetitions& after,
-                                           ExactPercentile percentile) {
-  const std::vector<float> from = mean_replicates(before, percentile);
-  const std::vector<float> to = mean_replicates(after, percentile);
+                                           ExactPercentile percentile, bool same_requests) {
+  const std::vector<float> from = common_replicates(before, percentile, same_requests);
+  const std::vector<float> to = common_replicates(after, percentile, same_requests);
   std::vector<float> changes;
   for (std::size_t i = 0; i < std::min(from.size(), to.size()); ++i) changes.push_back((to[i] / from[i] - 1) * 100);
   return interval_of(std::move(changes));
@@ -83,15 +83,18 @@ std::optional<Interval> interval_of_change(const MeasuredLevel& before, const Me
                                            const HeadlineFigure& figure, double mean_before) {
   const Repetitions old = counted_repetitions(before);
   const Repetitions now = counted_repetitions(after);
-  const std::vector<double> paired = paired_changes(old, now, figure, mean_before);
-  if (paired.size() >= kLeastRepetitionsForT) return t_interval(paired);
-  const std::vector<double> old_values = values_of(old, figure);
-  const std::vector<double> new_values = values_of(now, figure);
-  if (old_values.size() >= kLeastRepetitionsForT && new_values.size() >= kLeastRepetitionsForT) {
-    return welch_interval(old_values, new_values, figure);
+  const bool same_requests = before.same_requests || after.same_requests;
+  if (!same_requests) {
+    const std::vector<double> paired = paired_changes(old, now, figure, mean_before);
+    if (paired.size() >= kLeastRepetitionsForT) return t_interval(paired);
+    const std::vector<double> old_values = values_of(old, figure);
+    const std::vector<double> new_values = values_of(now, figure);
+    if (old_values.size() >= kLeastRepetitionsForT && new_values.size() >= kLeastRepetitionsForT) {
+      return welch_interval(old_values, new_values, figure);
+    }
   }
   if (!figure.percentile) return std::nullopt;
-  return bootstrap_interval(old, now, *figure.percentile);
+  return bootstrap_interval(old, now, *figure.percentile, same_requests);
 }
 
 PairedVerdict verdict_of_change(const Interval& interval, const HeadlineFigure& figure) {

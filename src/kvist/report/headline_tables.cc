@@ -152,6 +152,10 @@ std::string interval_text(const analysis::RunAnalysis& analysis) {
            "each other). None where fewer than 10 conversations or fewer than 5 turns beyond the percentile leave it "
            "unknown.";
   }
+  if (analysis.same_requests()) {
+    return "The repetitions replay the same requests, so they are one sample of the load: means over them, and in "
+           "parentheses the 95 % interval by resampling whole conversations of the trace, as for one repetition.";
+  }
   return "Means over the repetitions. In parentheses: 95 % interval, with three or more repetitions by Student's t "
          "over "
          "their "
