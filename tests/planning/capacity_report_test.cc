@@ -141,6 +141,18 @@ TEST(PlanText, SaysWhoAsksForTooLittle) {
   EXPECT_THAT(plan_text(plan), HasSubstr("kv: 96 users ask for too little to reach Output tokens/s >= 2000."));
 }
 
+TEST(PlanText, AReplayHasNoIntervalOverSeeds) {
+  CapacityPlan plan = sample_plan();
+  plan.same_requests = true;
+  for (KnobTable& knobs : plan.knobs) knobs.same_requests = true;
+  const std::string text = plan_text(plan);
+  EXPECT_THAT(text, Not(HasSubstr("Student's t")));
+  EXPECT_THAT(text, HasSubstr("every seed of a level replays the same requests"));
+  EXPECT_THAT(text, testing::ContainsRegex("kv +96 +none +32.0 "));
+  EXPECT_THAT(text, testing::ContainsRegex("kv +320 +10 +none +10 "));
+  EXPECT_THAT(text, Not(testing::ContainsRegex("[+-][0-9]+ to [+-][0-9]+")));
+}
+
 TEST(PlanText, IsTheSameTwice) {
   EXPECT_EQ(plan_text(sample_plan()), plan_text(sample_plan()));
 }

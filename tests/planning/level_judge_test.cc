@@ -88,6 +88,19 @@ TEST(JudgeLevel, AClearLevelNeedsTheFirstLookOnly) {
   EXPECT_EQ(judgement->samples.size(), 3);
 }
 
+TEST(JudgeLevel, SeedsOfTheSameRequestsHaveNoInterval) {
+  const FakeEvaluator evaluator(
+      [](const auto&, const auto& level) { return figures_with(scattered(599, 0.001, level), 30); });
+  JudgeOptions options;
+  options.same_requests = true;
+  const auto judgement = judge_level(evaluator, three_workers(), kMode, 80, {{Headline::kTtftP95, 600}}, options);
+  ASSERT_TRUE(judgement);
+  EXPECT_EQ(judgement->verdict, Verdict::kHolds);
+  EXPECT_EQ(evaluator.questions, 3);  // more seeds would not say more
+  EXPECT_TRUE(std::isinf(judgement->objectives.front().figure->low));
+  EXPECT_TRUE(std::isinf(judgement->objectives.front().figure->high));
+}
+
 TEST(JudgeLevel, ALevelAtItsLimitUsesAllSeedsAndStaysUndecided) {
   // Above and below the limit in turn, whatever the seed: no number of seeds can decide it.
   const FakeEvaluator evaluator([](const spec::SweepSpec& sweep, const simulation::LevelPlan& level) {

@@ -131,9 +131,10 @@ Result<planning::CapacityPlan> make_plan(const PlanCapacityArguments& arguments)
     return fail(ErrorCode::kUnsupported, "a running target cannot be simulated: say --live");
   }
   KVIST_TRY(const std::vector<spec::RoutingMode> modes, chosen_modes(plan.sweep, arguments.modes));
-  KVIST_TRY(const planning::CapacityOptions options, capacity_options(arguments));
+  KVIST_TRY(planning::CapacityOptions options, capacity_options(arguments));
   plan.slo = planning::with_error_limit(slo, plan.sweep.method.max_error_pct);
   plan.confidence = options.judge.confidence;
+  plan.same_requests = options.judge.same_requests = !plan.sweep.workload.trace.file.empty();
   KVIST_TRY(workload::LoadInput input, results::load_input(plan.sweep.workload.trace));
   using workload::TurnClock;
   const planning::SimulatedEvaluator evaluator(

@@ -67,6 +67,7 @@ void add_measures(Document& document, const CapacityPlan& plan) {
   Bullets bullets;
   for (const Objective& objective : plan.slo) bullets.items.push_back({render::strong(to_string(objective))});
   document.push_back(std::move(bullets));
+  if (plan.same_requests) return;
   add_paragraph(document, fmt::format("Every decision with {:.0f} % confidence.", 100 * plan.confidence));
 }
 
@@ -178,8 +179,8 @@ void add_changes(Document& document, const CapacityPlan& plan) {
       // Only what is a gain by its whole interval.
       if (!gain.capacity || gain.users_low <= 0) continue;
       bullets.items.push_back({render::strong(fmt::format("{}:", gain.knob)),
-                               {fmt::format(" {} in place of {}: {:+.0f} users ({:+.0f} to {:+.0f})", gain.to,
-                                            gain.from, gain.users, gain.users_low, gain.users_high)}});
+                               {fmt::format(" {} in place of {}: {:+.0f} users (interval: {})", gain.to, gain.from,
+                                            gain.users, gain_interval_text(knobs, gain))}});
     }
   }
   if (bullets.items.empty()) {

@@ -114,11 +114,13 @@ std::string slo_text(const Slo& slo) {
 std::string method_text(const CapacityPlan& plan) {
   const spec::MethodSpec& method = plan.sweep.method;
   return fmt::format(
-      "{} Each level is {} of warm-up and a window of {}, with exact percentiles over all turns sent within it; "
-      "several "
-      "seeds per level, more while the answer is open, judged by Student's t over the seeds.",
+      "{} Each level is {} of warm-up and a window of {}, with exact percentiles over all turns sent within it; {}.",
       plan.is_measured ? "Measured." : "Simulated, not measured.", render::format_duration(method.warmup),
-      render::format_duration(method.snapshots * method.snapshot_interval));
+      render::format_duration(method.snapshots * method.snapshot_interval),
+      plan.same_requests ? "every seed of a level replays the same requests, so that there is no interval over seeds: "
+                           "levels are judged by their means"
+                         : "several seeds per level, more while the answer is open, judged by Student's t over the "
+                           "seeds");
 }
 
 std::vector<std::string> remarks_of(const CapacityPlan& plan) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "kvist/analysis/mode_names.h"
 #include "kvist/render/figures.h"
 
@@ -11,7 +13,11 @@ namespace {
 using render::Align;
 using render::Table;
 
-std::string interval_text(std::uint32_t low, std::uint32_t high, bool open_end) {
+/// What the column of an interval has where seeds replay the same requests.
+constexpr std::string_view kNoInterval = "none";
+
+std::string interval_text(const CapacityPlan& plan, std::uint32_t low, std::uint32_t high, bool open_end) {
+  if (plan.same_requests && !open_end) return std::string(kNoInterval);
   return open_end ? fmt::format("{} or more", low) : fmt::format("{} - {}", low, high);
 }
 
@@ -43,6 +49,7 @@ std::string figure_text(const ObjectiveEstimate& estimate) {
   const double factor = analysis::headline(estimate.objective.figure).factor;
   const double mean = estimate.figure->mean * factor;
   const int decimals = mean < 100 ? 1 : 0;
+  if (!std::isfinite(estimate.figure->high)) return fmt::format("{:.{}f}", mean, decimals);
   return fmt::format("{:.{}f} +- {:.{}f}", mean, decimals, estimate.figure->high * factor - mean, decimals);
 }
 
@@ -68,7 +75,7 @@ Table capacity_table(const CapacityPlan& plan) {
       if (level.users == capacity.users) throughput = level.mean(Headline::kThroughput);
     }
     table.rows.push_back({std::string(to_string(capacity.mode)), fmt::format("{}", capacity.users),
-                          interval_text(capacity.surely, capacity.at_most, capacity.at_limit),
+                          interval_text(plan, capacity.surely, capacity.at_most, capacity.at_limit),
                           render::format_fixed(capacity.users / gpus, 1), render::format_fixed(throughput, 0),
                           limit_text(capacity.limited_by)});
   }
@@ -94,7 +101,7 @@ Table workers_table(const CapacityPlan& plan) {
     const std::uint32_t gpus = found ? gpus_of(with_workers(plan.sweep, needed.workers).deployment) : 0;
     table.rows.push_back({std::string(to_string(needed.mode)), fmt::format("{}", needed.users),
                           found ? fmt::format("{}", needed.workers) : "no number is enough",
-                          interval_text(needed.surely_needs, needed.surely_enough, needed.surely_enough == 0),
+                          interval_text(plan, needed.surely_needs, needed.surely_enough, needed.surely_enough == 0),
                           found ? fmt::format("{}", gpus) : std::string(render::kMissing),
                           needed.limited_by ? to_string(*needed.limited_by) : std::string(render::kMissing)});
   }
@@ -119,10 +126,9 @@ Table knob_table(const KnobTable& knobs) {
                             missing, gain.impossible});
       continue;
     }
-    table.rows.push_back(
-        {gain.knob, gain.from, gain.to, fmt::format("{}", gain.capacity->users), signed_text(gain.users, 0),
-         fmt::format("{:+.0f} to {:+.0f}", gain.users_low, gain.users_high), fmt::format("{}", gain.gpus),
-         signed_text(gain.users_per_gpu, 1), limit_text(gain.capacity->limited_by)});
+    table.rows.push_back({gain.knob, gain.from, gain.to, fmt::format("{}", gain.capacity->users),
+                          signed_text(gain.users, 0), gain_interval_text(knobs, gain), fmt::format("{}", gain.gpus),
+                          signed_text(gain.users_per_gpu, 1), limit_text(gain.capacity->limited_by)});
   }
   return table;
 }
@@ -140,6 +146,16 @@ Table level_table(const Capacity& capacity, const Slo& slo) {
     row.emplace_back(verdict_text(level));
   }
   return table;
+}
+
+std::string gain_interval_text(const KnobTable& knobs, const KnobGain& gain) {
+  const bool open_below = !std::isfinite(gain.users_low);
+  const bool open_above = !std::isfinite(gain.users_high);
+  if (open_below && open_above) return "unknown";
+  if (open_above) return fmt::format("{:+.0f} or more", gain.users_low);
+  if (open_below) return fmt::format("{:+.0f} or less", gain.users_high);
+  if (knobs.same_requests) return std::string(kNoInterval);
+  return fmt::format("{:+.0f} to {:+.0f}", gain.users_low, gain.users_high);
 }
 
 std::string title_with_unit(Headline which) {

@@ -21,6 +21,8 @@ namespace kvist::planning {
 [[nodiscard]] render::Table workers_table(const CapacityPlan& plan);
 /// A row per change, by gain.
 [[nodiscard]] render::Table knob_table(const KnobTable& knobs);
+/// "+80 to +127", "+80 or more" where a search ended at its limit; "none" where seeds replay the same requests.
+[[nodiscard]] std::string gain_interval_text(const KnobTable& knobs, const KnobGain& gain);
 /// A row per level looked at: the limited figures with their bounds, and the verdict.
 [[nodiscard]] render::Table level_table(const Capacity& capacity, const Slo& slo);
 /// "TTFT p95 (ms)", "Output tokens/s": the head of a column.

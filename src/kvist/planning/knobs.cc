@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "kvist/perfmodel/step_time_model.h"
@@ -39,8 +40,9 @@ KnobGain gain_of(const KnobChange& change, const Result<Capacity>& after, const 
   }
   gain.capacity = *after;
   gain.users = static_cast<double>(after->users) - static_cast<double>(base.users);
-  gain.users_low = static_cast<double>(after->surely) - static_cast<double>(base.at_most);
-  gain.users_high = static_cast<double>(after->at_most) - static_cast<double>(base.surely);
+  constexpr double kOpen = std::numeric_limits<double>::infinity();
+  gain.users_low = base.at_limit ? -kOpen : static_cast<double>(after->surely) - static_cast<double>(base.at_most);
+  gain.users_high = after->at_limit ? kOpen : static_cast<double>(after->at_most) - static_cast<double>(base.surely);
   gain.users_per_gpu = static_cast<double>(after->users) / gain.gpus - static_cast<double>(base.users) / base_gpus;
   return gain;
 }
@@ -70,7 +72,8 @@ Result<KnobTable> measure_knobs(const LevelEvaluator& evaluator, const Feasibili
         fmt::format("{}: {} -> {}: {}", change.knob, change.from, change.to,
                     *found[i] && !(*found[i])->unknown ? fmt::format("{} users", (*found[i])->users) : "not possible"));
   });
-  KnobTable table{.base = base, .gpus = gpus_of(sweep.deployment), .gains = {}};
+  KnobTable table{
+      .base = base, .same_requests = options.judge.same_requests, .gpus = gpus_of(sweep.deployment), .gains = {}};
   for (std::size_t i = 0; i < changes.size(); ++i) {
     table.gains.push_back(gain_of(changes[i], *found[i], base, table.gpus));
   }

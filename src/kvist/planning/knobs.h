@@ -36,7 +36,8 @@ struct KnobGain {
   std::optional<Capacity> capacity;  ///< nothing if the change cannot be applied
   std::string impossible;            ///< the reason in that case
   double users = 0;                  ///< gain over the unchanged deployment
-  double users_low = 0;              ///< bounds of the gain, by both intervals
+  /// Bounds of the gain, by both intervals; infinite where one of the two searches ended at its limit.
+  double users_low = 0;
   double users_high = 0;
   double users_per_gpu = 0;  ///< gain per GPU over the unchanged deployment
 };
@@ -44,6 +45,7 @@ struct KnobGain {
 /// The unchanged deployment in one mode, and the gain of each change.
 struct KnobTable {
   Capacity base;
+  bool same_requests = false;  ///< JudgeOptions::same_requests: gains have no intervals
   std::uint32_t gpus = 0;
   std::vector<KnobGain> gains;  ///< by users gained, most first; changes that cannot be applied come last
 };

@@ -12,7 +12,10 @@
 namespace kvist::planning {
 namespace {
 
-ObjectiveEstimate estimate(const Objective& objective, const std::vector<LevelFigures>& samples, double confidence) {
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+
+ObjectiveEstimate estimate(const Objective& objective, const std::vector<LevelFigures>& samples, double confidence,
+                           bool same_requests) {
   ObjectiveEstimate estimate{.objective = objective, .figure = {}, .verdict = Verdict::kUnknown};
   std::vector<double> values;
   for (const LevelFigures& sample : samples) {
@@ -21,6 +24,11 @@ ObjectiveEstimate estimate(const Objective& objective, const std::vector<LevelFi
   estimate.seeds_without = samples.size() - values.size();
   if (estimate.seeds_without > 0) return estimate;
   estimate.figure = mean_interval(values, confidence);
+  if (same_requests) {
+    estimate.figure = MeanInterval{estimate.figure->mean, -kUnbounded, kUnbounded};
+    estimate.verdict = objective.allows(estimate.figure->mean) ? Verdict::kHolds : Verdict::kBreaks;
+    return estimate;
+  }
   const bool low_is_allowed = objective.allows(estimate.figure->low);
   const bool high_is_allowed = objective.allows(estimate.figure->high);
   estimate.verdict = low_is_allowed && high_is_allowed   ? Verdict::kHolds
@@ -60,7 +68,7 @@ MeanInterval mean_interval(std::span<const double> samples, double confidence) {
   for (const double sample : samples) sum += sample;
   const double mean = sum / n;
   if (samples.size() == 1) {
-    return {mean, -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+    return {mean, -kUnbounded, kUnbounded};
   }
   double squares = 0;
   for (const double sample : samples) squares += (sample - mean) * (sample - mean);
@@ -100,10 +108,11 @@ std::optional<double> Judgement::mean(Headline figure) const {
   return count == 0 ? std::nullopt : std::optional(sum / static_cast<double>(count));
 }
 
-Judgement judge_samples(std::uint32_t users, std::vector<LevelFigures> samples, const Slo& slo, double confidence) {
+Judgement judge_samples(std::uint32_t users, std::vector<LevelFigures> samples, const Slo& slo, double confidence,
+                        bool same_requests) {
   Judgement judgement{.users = users, .samples = std::move(samples), .objectives = {}, .verdict = Verdict::kHolds};
   for (const Objective& objective : slo) {
-    judgement.objectives.push_back(estimate(objective, judgement.samples, confidence));
+    judgement.objectives.push_back(estimate(objective, judgement.samples, confidence, same_requests));
     judgement.verdict = together(judgement.verdict, judgement.objectives.back().verdict);
   }
   return judgement;
@@ -126,8 +135,8 @@ Result<Judgement> judge_level(const LevelEvaluator& evaluator, const spec::Sweep
       KVIST_TRY(const LevelFigures figures, std::move(one));
       samples.push_back(figures);
     }
-    judgement = judge_samples(users, samples, slo, confidence);
-    if (judgement.verdict != Verdict::kUndecided) break;
+    judgement = judge_samples(users, samples, slo, confidence, options.same_requests);
+    if (options.same_requests || judgement.verdict != Verdict::kUndecided) break;
   }
   return judgement;
 }

@@ -19,6 +19,9 @@ struct JudgeOptions {
   /// The confidence of the whole decision. Each test gets its share of the error (Bonferroni), because repeated tests
   /// would otherwise find significant results by chance.
   double confidence = 0.95;
+  /// The seeds of a level simulate the same recorded requests and change only texts. Then they are one sample of the
+  /// load: the first look decides by the means, and there is no interval.
+  bool same_requests = false;
   unsigned threads = 0;  ///< for the seeds of a test; 0: one per core. Only affects the time
 };
 
@@ -43,8 +46,10 @@ struct MeanInterval {
 /// One objective at one level.
 struct ObjectiveEstimate {
   Objective objective;
-  std::optional<MeanInterval> figure;  ///< over the seeds; nothing if a seed does not have the figure
-  std::size_t seeds_without = 0;       ///< that do not have it
+  /// Over the seeds; nothing if a seed does not have the figure. Its bounds are infinite where seeds have no spread
+  /// that means anything.
+  std::optional<MeanInterval> figure;
+  std::size_t seeds_without = 0;  ///< that do not have it
   Verdict verdict = Verdict::kUndecided;
 };
 
@@ -68,9 +73,9 @@ struct Judgement {
 };
 
 /// Judges the samples of a level. A figure that some sample does not have is unknown: it is neither within its limit
-/// nor beyond it. Requires: at least one sample.
+/// nor beyond it. Samples of the same requests are judged by their mean alone. Requires: at least one sample.
 [[nodiscard]] Judgement judge_samples(std::uint32_t users, std::vector<LevelFigures> samples, const Slo& slo,
-                                      double confidence);
+                                      double confidence, bool same_requests = false);
 
 /// Judges a level with seeds from level_seed(), those of a test in parallel.
 [[nodiscard]] Result<Judgement> judge_level(const LevelEvaluator& evaluator, const spec::SweepSpec& sweep,
