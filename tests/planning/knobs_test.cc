@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
+#include "kvist/planning/capacity_tables.h"
 #include "planning/fake_evaluator.h"
 
 namespace kvist::planning::knobs_test {
@@ -112,6 +114,27 @@ TEST(Knobs, AreRankedAndTheImpossibleSaysWhyAtTheEnd) {
     last = gain.users;
   }
   EXPECT_FALSE(possible);
+}
+
+TEST(Knobs, AGainThatEndsAtTheSearchsLimitIsOpen) {
+  // 150 users; four workers would hold more than the 160 that are looked at.
+  const FakeEvaluator evaluator([](const spec::SweepSpec& sweep, const simulation::LevelPlan& level) {
+    return figures_with(12.0 * level.concurrency / static_cast<double>(sweep.deployment.workers.size()), 30);
+  });
+  const Slo slo = {{Headline::kTtftP95, 600}};
+  CapacityOptions options;
+  options.max_users = 160;
+  const Capacity base = *find_capacity(evaluator, three_workers(), spec::RoutingMode::kKv, slo, options);
+  ASSERT_EQ(base.users, 150U);
+  const Feasibility all = [](const spec::SweepSpec&) -> Result<void> { return {}; };
+  const auto table = measure_knobs(evaluator, all, three_workers(), base, slo, options);
+  ASSERT_TRUE(table);
+  const auto more =
+      std::ranges::find_if(table->gains, [](const KnobGain& gain) { return gain.knob == "workers" && gain.to == "4"; });
+  ASSERT_NE(more, table->gains.end());
+  ASSERT_TRUE(more->capacity->at_limit);
+  EXPECT_TRUE(std::isinf(more->users_high));
+  EXPECT_EQ(gain_interval_text(*table, *more), "+10 or more");
 }
 
 TEST(Knobs, DoNotDependOnTheNumberOfThreads) {

@@ -17,6 +17,8 @@
 #include "kvist/planning/knobs.h"
 #include "kvist/planning/live_evaluator.h"
 #include "kvist/planning/memory_report.h"
+#include "kvist/planning/trace_limit.h"
+#include "kvist/render/figures.h"
 #include "kvist/results/load_input.h"
 #include "kvist/spec/files.h"
 #include "kvist/sweep/live_levels.h"
@@ -118,6 +120,28 @@ Result<void> search_live(const PlanCapacityArguments& arguments, const planning:
   return {};
 }
 
+/// Levels at which an open trace ends within the measuring window would be measured with a load that has stopped.
+Result<void> stay_within_trace(const PlanCapacityArguments& arguments, const workload::LoadInput& input,
+                               planning::CapacityPlan& plan, planning::CapacityOptions& options) {
+  const std::optional<planning::TraceLimit> limit = planning::trace_limit(plan.sweep, input);
+  if (!limit) return {};
+  const std::uint32_t asked = arguments.users.value_or(1);
+  if (asked > limit->level) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}{} lasts {} at its recorded rate and `speed`; at {} percent of that it ends before a level's "
+                    "warm-up and window of {} do; expected {}a longer trace or shorter windows",
+                    arguments.users ? "--users: " : "", plan.sweep.workload.trace.file,
+                    render::format_duration(limit->lasts), asked, render::format_duration(limit->needs),
+                    limit->level == 0 ? std::string() : fmt::format("at most {}, ", limit->level)));
+  }
+  const std::uint32_t wanted = options.max_users == 0 ? plan.sweep.deployment.gateway.max_in_flight : options.max_users;
+  if (wanted <= limit->level) return {};
+  options.max_users = limit->level;
+  plan.trace_ends_above = limit->level;
+  return {};
+}
+
 Result<planning::CapacityPlan> make_plan(const PlanCapacityArguments& arguments) {
   planning::CapacityPlan plan;
   KVIST_TRY(plan.sweep, spec::load_sweep(arguments.file));
@@ -136,6 +160,7 @@ Result<planning::CapacityPlan> make_plan(const PlanCapacityArguments& arguments)
   plan.confidence = options.judge.confidence;
   plan.same_requests = options.judge.same_requests = !plan.sweep.workload.trace.file.empty();
   KVIST_TRY(workload::LoadInput input, results::load_input(plan.sweep.workload.trace));
+  KVIST_TRY_VOID(stay_within_trace(arguments, input, plan, options));
   using workload::TurnClock;
   const planning::SimulatedEvaluator evaluator(
       std::move(input), planning::needs_gaps(slo) ? TurnClock::Gaps::kKeep : TurnClock::Gaps::kDrop);

@@ -18,7 +18,9 @@ struct CapacityPlan {
   spec::SweepSpec sweep;
   Slo slo;
   double confidence = 0.95;
-  bool same_requests = false;         ///< JudgeOptions::same_requests: the answers have no intervals
+  bool same_requests = false;  ///< JudgeOptions::same_requests: the answers have no intervals
+  /// The search's limit, if it is that of the trace (TraceLimit).
+  std::optional<std::uint32_t> trace_ends_above = {};
   bool is_measured = false;           ///< on a live deployment or target; otherwise simulated
   std::vector<Capacity> capacities;   ///< one per mode
   std::vector<WorkersNeeded> needed;  ///< one per mode, if a number of users was given

@@ -30,6 +30,12 @@ std::string signed_text(double value, int decimals) {
   return value == 0 ? "0" : text;
 }
 
+/// Of a search that ended at its limit only a bound is known.
+std::string gain_text(const KnobGain& gain, bool open_below, bool open_above) {
+  if (open_below && open_above) return "unknown";
+  return signed_text(gain.users, 0) + (open_above ? " or more" : open_below ? " or less" : "");
+}
+
 std::string_view verdict_text(const Judgement& level) {
   switch (level.verdict) {
     case Verdict::kUnknown:
@@ -126,9 +132,13 @@ Table knob_table(const KnobTable& knobs) {
                             missing, gain.impossible});
       continue;
     }
-    table.rows.push_back({gain.knob, gain.from, gain.to, fmt::format("{}", gain.capacity->users),
-                          signed_text(gain.users, 0), gain_interval_text(knobs, gain), fmt::format("{}", gain.gpus),
-                          signed_text(gain.users_per_gpu, 1), limit_text(gain.capacity->limited_by)});
+    const bool open_above = gain.capacity->at_limit;
+    const bool open_below = knobs.base.at_limit;
+    table.rows.push_back(
+        {gain.knob, gain.from, gain.to, fmt::format("{}{}", gain.capacity->users, open_above ? " or more" : ""),
+         gain_text(gain, open_below, open_above), gain_interval_text(knobs, gain), fmt::format("{}", gain.gpus),
+         open_above || open_below ? std::string(render::kMissing) : signed_text(gain.users_per_gpu, 1),
+         limit_text(gain.capacity->limited_by)});
   }
   return table;
 }
