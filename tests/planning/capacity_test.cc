@@ -151,6 +151,22 @@ TEST(Capacity, FewUsersThatAskForLittleAreNoEdge) {
   EXPECT_EQ(capacity_with_least(100).users, 150);
 }
 
+TEST(Capacity, AWindowInWhichNothingHappensAsksForTooLittle) {
+  // One percent of a slow trace has no request within the window, so it has rates and nothing else.
+  const FakeEvaluator evaluator([](const auto&, const simulation::LevelPlan& level) {
+    LevelFigures figures = level.concurrency < 40 ? LevelFigures() : figures_with(4.0 * level.concurrency, 30);
+    figures[Headline::kTurnRate] = level.concurrency < 40 ? 0 : 0.02 * level.concurrency;
+    figures[Headline::kThroughput] = level.concurrency < 40 ? 0 : 20.0 * level.concurrency;
+    return figures;
+  });
+  const Slo slo = {{Headline::kTurnRate, 2}, {Headline::kTtftP95, 600}, {Headline::kErrorPct, 5}};
+  const auto found = find_capacity(evaluator, three_workers(), RoutingMode::kKv, slo, {});
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_FALSE(found->unknown);
+  EXPECT_EQ(found->users, 150);
+  EXPECT_GE(found->too_few, 96U);
+}
+
 TEST(Capacity, ALeastRateThatNoNumberOfUsersReaches) {
   const FakeEvaluator evaluator([](const auto&, const auto&) {
     LevelFigures figures = figures_with(100, 30);

@@ -127,7 +127,7 @@ class CapacitySearch {
     if (const auto known = judged_.find(users); known != judged_.end()) return &known->second;
     KVIST_TRY(Judgement judgement, judge_level(evaluator_, sweep_, mode_, users, slo_, options_.judge));
     const auto entry = judged_.emplace(users, std::move(judgement)).first;
-    if (entry->second.verdict != Verdict::kUnknown) return &entry->second;
+    if (entry->second.verdict != Verdict::kUnknown || entry->second.lacks_load()) return &entry->second;
     unknown_ = unknown_level(users, entry->second);
     return end_of_search();
   }

@@ -81,9 +81,21 @@ bool Judgement::holds_on_average() const {
 }
 
 bool Judgement::lacks_load() const {
-  return !holds_on_average() && std::ranges::all_of(objectives, [](const ObjectiveEstimate& one) {
-    return is_within(one) || (one.figure && one.objective.needs_load());
-  });
+  if (holds_on_average()) return false;
+  // Where nothing came out and no turn ended, whether well or not, nothing was asked: figures are missing for that.
+  const std::optional<double> throughput = mean(Headline::kThroughput);
+  const bool is_idle = throughput && *throughput <= 0 && !mean(Headline::kErrorPct);
+  const bool asks_for_load = std::ranges::any_of(
+      objectives, [](const ObjectiveEstimate& one) { return one.objective.needs_load() && !is_within(one); });
+  return asks_for_load && std::ranges::all_of(objectives, [&](const ObjectiveEstimate& one) {
+           return is_within(one) || (one.figure ? one.objective.needs_load() : is_idle);
+         });
+}
+
+bool Judgement::doubts_only_load() const {
+  return verdict == Verdict::kUndecided && std::ranges::all_of(objectives, [](const ObjectiveEstimate& one) {
+           return one.verdict == Verdict::kHolds || one.objective.needs_load();
+         });
 }
 
 const ObjectiveEstimate& Judgement::unknown() const {

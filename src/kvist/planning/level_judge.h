@@ -62,8 +62,11 @@ struct Judgement {
 
   /// Whether every mean is known and within its limit.
   [[nodiscard]] bool holds_on_average() const;
-  /// Whether on average it breaks only objectives that more load would satisfy.
+  /// Whether on average it breaks only objectives that more load would satisfy. A level within which nothing happened
+  /// lacks load too, although other figures are not known of it.
   [[nodiscard]] bool lacks_load() const;
+  /// Whether it is undecided, and only for objectives that more load would satisfy.
+  [[nodiscard]] bool doubts_only_load() const;
   /// The known objective that is farthest beyond, or closest to, its limit.
   [[nodiscard]] const ObjectiveEstimate& tightest() const;
   /// The first objective whose figure is not known. Requires: verdict == kUnknown.
