@@ -141,6 +141,13 @@ TEST(PlanText, SaysWhoAsksForTooLittle) {
   EXPECT_THAT(plan_text(plan), HasSubstr("kv: 96 users ask for too little to reach Output tokens/s >= 2000."));
 }
 
+TEST(PlanText, SaysWhatALevelOfOpenArrivalsIs) {
+  CapacityPlan plan = sample_plan();
+  EXPECT_THAT(plan_text(plan), Not(HasSubstr("per minute")));
+  plan.sweep.workload.arrivals.kind = spec::ArrivalKind::kPoisson;
+  EXPECT_THAT(plan_text(plan), HasSubstr("Users are conversation starts per minute"));
+}
+
 TEST(PlanText, AReplayHasNoIntervalOverSeeds) {
   CapacityPlan plan = sample_plan();
   plan.same_requests = true;

@@ -151,6 +151,32 @@ TEST(Capacity, FewUsersThatAskForLittleAreNoEdge) {
   EXPECT_EQ(capacity_with_least(100).users, 150);
 }
 
+TEST(Capacity, DoubtWhetherTheLoadIsEnoughIsNoDoubtAboutTheMostUsers) {
+  // About 100 users the rate is within its noise of the least one; TTFT is beyond its limit from 150 on.
+  const FakeEvaluator evaluator([](const auto&, const simulation::LevelPlan& level) {
+    LevelFigures figures = figures_with(4.0 * level.concurrency, 30);
+    figures[Headline::kTurnRate] = scattered(0.02 * level.concurrency, 0.05, level);
+    return figures;
+  });
+  const Slo slo = {{Headline::kTurnRate, 2}, {Headline::kTtftP95, 600}};
+  const auto found = find_capacity(evaluator, three_workers(), RoutingMode::kKv, slo, {});
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->users, 150);
+  EXPECT_EQ(found->at_most, 150);
+  EXPECT_GE(found->surely, 148);
+  EXPECT_GT(found->too_few, 0U);
+  // Also if chance decides some level among those in doubt.
+  const FakeEvaluator with_luck([](const auto&, const simulation::LevelPlan& level) {
+    LevelFigures figures = figures_with(4.0 * level.concurrency, 30);
+    const bool is_lucky = level.concurrency < 106 && level.concurrency % 2 == 1;
+    figures[Headline::kTurnRate] = is_lucky ? 2.2 : scattered(0.02 * level.concurrency, 0.1, level);
+    return figures;
+  });
+  const auto lucky = find_capacity(with_luck, three_workers(), RoutingMode::kKv, slo, {});
+  ASSERT_TRUE(lucky) << lucky.error().message;
+  EXPECT_GE(lucky->surely, 148);
+}
+
 TEST(Capacity, AWindowInWhichNothingHappensAsksForTooLittle) {
   // One percent of a slow trace has no request within the window, so it has rates and nothing else.
   const FakeEvaluator evaluator([](const auto&, const simulation::LevelPlan& level) {

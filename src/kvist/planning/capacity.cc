@@ -91,7 +91,26 @@ class CapacitySearch {
                                    .probes_below = options_.probes_below,
                                    .probes_above = options_.probes_above,
                                    .probe_to = slots_};
-    return find_edge([this](std::uint32_t users) { return look(users); }, search);
+    const auto look_at = [this](std::uint32_t users) { return look(users); };
+    KVIST_TRY(Edge edge, find_edge(look_at, search));
+    sure_from_ = surely_enough_load();
+    if (sure_from_ == 0) return edge;
+    return find_edge(look_at, search);  // mostly levels that are known already
+  }
+
+  /// The highest number at which the SLO surely holds and below which nothing is in doubt but whether the load is
+  /// enough; 0: there is none. Where a least rate is just reached it is in doubt, which says nothing about the most
+  /// users.
+  [[nodiscard]] std::uint32_t surely_enough_load() const {
+    std::uint32_t sure = 0;
+    for (auto level = judged_.upper_bound(too_few_); level != judged_.end(); ++level) {
+      if (level->second.verdict == Verdict::kHolds) {
+        sure = level->first;
+      } else if (!level->second.doubts_only_load()) {
+        break;
+      }
+    }
+    return sure;
   }
 
   /// The first number from `start` on, in growing steps, at which the load is not what is missing; without any the
@@ -120,7 +139,9 @@ class CapacitySearch {
       too_few_ = std::max(too_few_, users);
       return Look{.holds = true, .sure = true};
     }
-    return look_of(*judgement);
+    Look seen = look_of(*judgement);
+    seen.sure |= seen.holds && users < sure_from_ && judgement->doubts_only_load();
+    return seen;
   }
 
   Result<const Judgement*> judge(std::uint32_t users) {
@@ -142,6 +163,7 @@ class CapacitySearch {
   std::map<std::uint32_t, Judgement> judged_;
   std::uint32_t too_few_ = 0;
   std::uint32_t enough_ = 0;  // from here on a rate that is too low is an edge
+  std::uint32_t sure_from_ = 0;
   std::optional<UnknownLevel> unknown_;
 };
 

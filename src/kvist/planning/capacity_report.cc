@@ -130,6 +130,9 @@ std::vector<std::string> remarks_of(const CapacityPlan& plan) {
     remarks.push_back(fmt::format("Users are percent of the rate of {}: 100 is the traffic as it was recorded.",
                                   std::filesystem::path(trace.file).filename().string()));
   }
+  if (trace.file.empty() && plan.sweep.workload.arrivals.is_open()) {
+    remarks.emplace_back("Users are conversation starts per minute: the file's arrivals are open.");
+  }
   if (plan.trace_ends_above) {
     remarks.push_back(fmt::format("Above {} the trace ends before a level's window does: the search went no further.",
                                   counted(*plan.trace_ends_above, "user")));
