@@ -110,6 +110,36 @@ TEST(Markdown, TheMethodIsPrintedAsItWas) {
   EXPECT_THAT(markdown, Not(HasSubstr("model time")));
 }
 
+TEST(Markdown, TheMethodOfAReplayNamesItsTrace) {
+  spec::SweepSpec sweep = sample_sweep();
+  sweep.workload.trace = {.file = "/data/chat.jsonl", .loop = spec::TraceLoop::kOpen, .speed = 2};
+  const std::string open = render_markdown(sample_run(), sweep);
+  EXPECT_THAT(open, HasSubstr("- **Arrivals:** open loop: requests at their recorded instants, 2 times as fast"));
+  EXPECT_THAT(open, HasSubstr("- **Workload:** Replay of chat.jsonl: 10 requests sent per level; those that followed"));
+  EXPECT_THAT(open, HasSubstr("- **Texts:** made up in the recorded lengths"));
+  EXPECT_THAT(open, Not(HasSubstr("Multi-turn chat")));
+  EXPECT_THAT(open, Not(HasSubstr("conversation starts per second")));
+  sweep.workload.trace.loop = spec::TraceLoop::kClosed;
+  EXPECT_THAT(render_markdown(sample_run(), sweep),
+              HasSubstr("- **Arrivals:** closed loop: requests in their recorded"));
+}
+
+TEST(Markdown, LawsAndFixedRepliesArePartOfTheMethod) {
+  spec::SweepSpec sweep = sample_sweep();
+  sweep.workload.turns_min = 1;
+  sweep.workload.turns_max = 20;
+  sweep.workload.turns_law = {.kind = spec::CountLawKind::kGeometric, .mean = 4};
+  sweep.workload.max_tokens_min = 1;
+  sweep.workload.max_tokens = 400;
+  sweep.workload.answer_law = {.kind = spec::CountLawKind::kLognormal, .mean = 60, .deviation = 30};
+  sweep.workload.replies = spec::Replies::kRecorded;
+  const std::string markdown = render_markdown(sample_run(), sweep);
+  EXPECT_THAT(markdown, HasSubstr("Multi-turn chat (geometric:4:1-20 turns per conversation)"));
+  EXPECT_THAT(markdown, HasSubstr("answers limited to lognormal:60/30:1-400 tokens"));
+  EXPECT_THAT(markdown, HasSubstr("seeded texts stand in the history in place of the replies"));
+  EXPECT_THAT(markdown, Not(HasSubstr("replies stay in the history")));
+}
+
 TEST(Markdown, ScaledEnginesGetATableInModelTime) {
   spec::SweepSpec sweep = sample_sweep();
   for (spec::WorkerSpec& worker : sweep.deployment.workers) worker.time_scale = 10;

@@ -2,10 +2,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "kvist/analysis/mode_names.h"
 #include "kvist/render/figures.h"
 #include "kvist/report/sections.h"
+#include "kvist/spec/count_law.h"
 
 namespace kvist::report {
 namespace {
@@ -102,8 +104,60 @@ std::string law_text(const spec::ArrivalSpec& arrivals) {
   return text;
 }
 
+/// ", 2 times as fast"; empty at the recorded speed.
+std::string speed_text(const spec::TraceSpec& trace) {
+  return trace.speed == 1 ? std::string() : fmt::format(", {} times as fast", render::format_plain(trace.speed));
+}
+
+/// When the requests of a trace went out, and the meaning of the levels.
+std::string replay_arrivals(const spec::TraceSpec& trace) {
+  if (trace.loop == spec::TraceLoop::kOpen) {
+    return fmt::format("open loop: requests at their recorded instants{}; a level's number means nothing",
+                       speed_text(trace));
+  }
+  return "closed loop: requests in their recorded order, as many at once as the level says";
+}
+
+/// "480", or "470-480" where levels sent different numbers.
+std::string requests_per_level(const analysis::RunAnalysis& analysis) {
+  std::size_t least = 0;
+  std::size_t most = 0;
+  for (const analysis::MeasuredLevel& level : analysis.levels()) {
+    for (const analysis::Measurement& repetition : level.repetitions) {
+      const analysis::TurnCounts& turns = repetition.analysis.all_turns;
+      const std::size_t sent = turns.succeeded + turns.failed + turns.abandoned;
+      least = most == 0 ? sent : std::min(least, sent);
+      most = std::max(most, sent);
+    }
+  }
+  return least == most ? fmt::format("{}", most) : fmt::format("{}-{}", least, most);
+}
+
+std::string replay_text(const analysis::RunAnalysis& analysis) {
+  const spec::TraceSpec& trace = analysis.sweep().workload.trace;
+  const std::filesystem::path file(trace.file);
+  std::string text = "Replay of " + file.filename().string();
+  if (file.extension() == ".sqlite") {
+    text += trace.run == 0 ? fmt::format(", its last run, level {}", trace.level)
+                           : fmt::format(", run {}, level {}", trace.run, trace.level);
+  }
+  text += fmt::format(": {} requests sent per level", requests_per_level(analysis));
+  return text + (trace.sessions == spec::TraceSessions::kFollow ? "; those that followed an answer wait for it again"
+                                                                : "; those that followed an answer do not wait for it");
+}
+
+std::string replay_detail(const spec::WorkloadSpec& w) {
+  if (std::filesystem::path(w.trace.file).extension() == ".sqlite") return "those of the recorded run, with its seed";
+  const std::string tokens = w.trace.tokens_per_hash == 0 ? std::string("as the file says, else 512")
+                                                          : fmt::format("{}", w.trace.tokens_per_hash);
+  return fmt::format(
+      "made up in the recorded lengths; prompts share what their hash ids share (tokens per id: {}); seed {}", tokens,
+      w.seed);
+}
+
 /// What decides when conversations start, and in an open loop the meaning of the levels.
 render::Text arrivals_item(const spec::WorkloadSpec& workload) {
+  if (!workload.trace.file.empty()) return item("Arrivals:", replay_arrivals(workload.trace));
   const spec::ArrivalSpec& arrivals = workload.arrivals;
   if (!arrivals.is_open())
     return item("Arrivals:", workload.target_rps == 0 ? "closed; the next conversation starts when one ends"
@@ -112,11 +166,6 @@ render::Text arrivals_item(const spec::WorkloadSpec& workload) {
   return item("Arrivals:",
               fmt::format("open, {}; levels are conversation starts per minute, not conversations at once (at most {})",
                           law_text(arrivals), arrivals.max_conversations));
-}
-
-/// "3-5", or "5" where both ends are the same.
-std::string range(std::uint32_t low, std::uint32_t high) {
-  return low == high ? fmt::format("{}", low) : fmt::format("{}-{}", low, high);
 }
 
 /// What conversations of a group have in common; empty without groups.
@@ -162,13 +211,25 @@ std::string comparison_text(const spec::ComparisonSpec& comparison) {
   return text;
 }
 
+/// "at most 1024", or the law of the limits.
+std::string answers_text(const spec::WorkloadSpec& w) {
+  const spec::BoundedCount limits = w.answer_tokens();
+  return limits.low == limits.high ? fmt::format("answers of at most {} tokens", limits.high)
+                                   : fmt::format("answers limited to {} tokens", spec::text_of(limits));
+}
+
 std::string workload_detail(const spec::WorkloadSpec& w) {
+  if (!w.trace.file.empty()) return replay_detail(w);
+  const std::string later = w.follow_ups.empty() ? fmt::format("of {} tokens", spec::text_of(w.follow_up_tokens()))
+                                                 : fmt::format("drawn from {} given texts", w.follow_ups.size());
   return fmt::format(
-      "{} first messages of {}-{} tokens, later ones of {}-{} tokens, answers of at most {} tokens; replies "
-      "stay "
-      "in the history; seed {} (the same conversations in every mode, different ones at every level)",
+      "{} first messages of {} tokens, later ones {}, {}; {}; seed {} (the same conversations in every "
+      "mode, different ones at every level)",
       groups_text(w) + (w.starters == 0 ? std::string("unshared") : fmt::format("{} shared", w.starters)),
-      w.starter_tokens_min, w.starter_tokens_max, w.follow_up_tokens_min, w.follow_up_tokens_max, w.max_tokens, w.seed);
+      spec::text_of(w.starter_tokens()), later, answers_text(w),
+      w.replies == spec::Replies::kLive ? "replies stay in the history"
+                                        : "seeded texts stand in the history in place of the replies",
+      w.seed);
 }
 
 }  // namespace
@@ -188,8 +249,9 @@ void add_method(render::Document& document, const analysis::RunAnalysis& analysi
            fmt::format("{} per level: every turn sent within it counts; {} snapshots @ {} for the published method",
                        render::format_duration(measured), method.snapshots,
                        render::format_duration(method.snapshot_interval))),
-      item("Workload:", fmt::format("Multi-turn chat ({} turns per conversation)",
-                                    range(sweep.workload.turns_min, sweep.workload.turns_max))),
+      item("Workload:", sweep.workload.trace.file.empty() ? fmt::format("Multi-turn chat ({} turns per conversation)",
+                                                                        spec::text_of(sweep.workload.turns()))
+                                                          : replay_text(analysis)),
       {render::strong("Metric source:"),
        {" "},
        render::code("loadgen_ttft_all_seconds"),
