@@ -129,6 +129,9 @@ TEST_F(CliTest, ProfilesAreListedAndDescribed) {
   const Ran one = kvist({"plan", "profiles", "--gpu", "h100", "--model", "llama-3.1-8b-fp8"});
   EXPECT_EQ(one.status, 0) << one.err;
   EXPECT_THAT(one.out, AllOf(HasSubstr("H100"), HasSubstr("model.layers"), HasSubstr("Extrapolated")));
+  const Ran three = kvist({"plan", "profiles", "--tensor-parallel", "3"});
+  EXPECT_EQ(three.status, 1);
+  EXPECT_THAT(three.err, HasSubstr("--tensor-parallel: 3; expected 1, 2 or 4"));
   const Ran unknown = kvist({"plan", "profiles", "--gpu", "abacus"});
   EXPECT_EQ(unknown.status, 1);
   EXPECT_THAT(unknown.err, AllOf(StartsWith("kvist plan profiles: "), HasSubstr("abacus"), HasSubstr("h200")));

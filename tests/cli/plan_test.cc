@@ -67,9 +67,26 @@ TEST_F(PlanCommandTest, CapacityRefusesWhatItCannotAnswer) {
   EXPECT_THAT(error_of({"--slo", "ttft_p95=1s", "--seeds", "2"}),
               HasSubstr("--seeds: 2 per level; expected 3 to 1000"));
   EXPECT_THAT(error_of({"--slo", "ttft_p95=1s", "--confidence", "100"}), HasSubstr("--confidence: 100 %"));
+  EXPECT_THAT(error_of({"--slo", "ttft_p95=1s", "--confidence", "nan"}), HasSubstr("--confidence: nan %"));
+  EXPECT_THAT(error_of({"--slo", "ttft_p95=1s", "--max-users", "0"}), HasSubstr("--max-users: 0; expected at least 1"));
   EXPECT_THAT(error_of({"--slo", "ttft_p95=1s", "--mode", "fastest"}), HasSubstr("fastest"));
   EXPECT_THAT(error_of({"--slo", "ttft_p95=1s", "--users", "9999"}),
               HasSubstr("--users: 9999 users at once; the gateway's max_in_flight allows 1 to 4096"));
+}
+
+TEST_F(PlanCommandTest, WhatIfRefusesNumbersOutOfTheirRangeBeforeItReadsTheRecord) {
+  const auto error_of = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"what-if", folder_ + "/none.jsonl", "-f", sweep_});
+    const Ran ran = kvist(more);
+    EXPECT_EQ(ran.status, 1);
+    return ran.err;
+  };
+  EXPECT_THAT(error_of({"--workers", "1025"}), HasSubstr("--workers: 1025; expected 1 to 1024"));
+  EXPECT_THAT(error_of({"--workers", "0"}), HasSubstr("--workers: 0; expected 1 to 1024"));
+  EXPECT_THAT(error_of({"--warmup", "nan"}), HasSubstr("--warmup: nan % of the record; expected 0 to 90"));
+  EXPECT_THAT(error_of({"--max-error", "nan"}), HasSubstr("--max-error: nan %; expected above 0"));
+  EXPECT_THAT(error_of({"--max-error=-5"}), HasSubstr("--max-error: -5 %; expected above 0"));
+  EXPECT_THAT(error_of({"--seeds", "0"}), HasSubstr("--seeds: 0; expected 1 to 1000"));
 }
 
 TEST_F(PlanCommandTest, FitWritesAReadableProfile) {

@@ -341,17 +341,17 @@ struct WhatIfArguments {
 
 struct PlanCapacityArguments {
   std::string file;
-  std::string slo;                     ///< "ttft_p95=600ms,tpot_p95=60ms"
-  std::vector<std::string> modes;      ///< instead of the file's; empty: the file's
-  std::optional<std::uint32_t> users;  ///< also find how many workers this number of users needs
-  bool knobs = false;                  ///< also find the gain of each setting
-  bool live = false;                   ///< levels are measured, not simulated
-  std::string logs;                    ///< of a live search: folder for the parts' logs; empty: out/plan-logs
-  std::uint32_t seeds = 12;            ///< per level, at most
-  double confidence = 95;              ///< percent
-  std::uint32_t max_users = 0;         ///< 0: the gateway's max_in_flight
-  unsigned threads = 0;                ///< 0: one per core
-  std::string json;                    ///< file to write; empty: none
+  std::string slo;                         ///< "ttft_p95=600ms,tpot_p95=60ms"
+  std::vector<std::string> modes;          ///< instead of the file's; empty: the file's
+  std::optional<std::uint32_t> users;      ///< also find how many workers this number of users needs
+  bool knobs = false;                      ///< also find the gain of each setting
+  bool live = false;                       ///< levels are measured, not simulated
+  std::string logs;                        ///< of a live search: folder for the parts' logs; empty: out/plan-logs
+  std::uint32_t seeds = 12;                ///< per level, at most
+  double confidence = 95;                  ///< percent
+  std::optional<std::uint32_t> max_users;  ///< the gateway's max_in_flight if not given
+  unsigned threads = 0;                    ///< 0: one per core
+  std::string json;                        ///< file to write; empty: none
   std::string markdown;
   std::string html;
 };

@@ -56,14 +56,17 @@ Result<std::vector<std::uint32_t>> looks_up_to(std::uint32_t most) {
 
 Result<planning::CapacityOptions> capacity_options(const PlanCapacityArguments& arguments) {
   planning::CapacityOptions options;
-  if (arguments.confidence < 50 || arguments.confidence >= 100) {
+  if (!(arguments.confidence >= 50 && arguments.confidence < 100)) {  // NaN is not within either
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("--confidence: {} %; expected at least 50 and below 100", arguments.confidence));
+  }
+  if (arguments.max_users && *arguments.max_users == 0) {
+    return fail(ErrorCode::kInvalidArgument, "--max-users: 0; expected at least 1");
   }
   KVIST_TRY(options.judge.looks, looks_up_to(arguments.seeds));
   options.judge.confidence = arguments.confidence / 100;
   options.judge.threads = arguments.threads;
-  options.max_users = arguments.max_users;
+  options.max_users = arguments.max_users.value_or(0);
   // Standard output is for the plan alone.
   options.progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
   return options;

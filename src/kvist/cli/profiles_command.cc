@@ -40,6 +40,10 @@ Result<void> plan_profiles(const PlanProfilesArguments& arguments) {
     print_parts();
     return {};
   }
+  const std::uint32_t gpus = arguments.profile.tensor_parallel;
+  if (gpus != 1 && gpus != 2 && gpus != 4) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("--tensor-parallel: {}; expected 1, 2 or 4", gpus));
+  }
   KVIST_TRY(const perfmodel::ProfileDescription description, perfmodel::describe(arguments.profile));
   print_description(description);
   return {};

@@ -1,5 +1,6 @@
 // kvist what-if: recorded traffic under other policies and fleets.
 #include <fmt/format.h>
+#include <cmath>
 
 #include <algorithm>
 #include <cstdio>
@@ -18,6 +19,8 @@ namespace {
 
 using planning::WhatIfCase;
 
+constexpr std::uint32_t kMaxRuns = 1'000;
+
 std::string fleet_text(std::size_t workers) {
   return fmt::format("{} worker{}", workers, workers == 1 ? "" : "s");
 }
@@ -26,7 +29,6 @@ std::string fleet_text(std::size_t workers) {
 Result<std::vector<WhatIfCase>> fleets_of(const WhatIfArguments& arguments, const WhatIfCase& as_it_was) {
   std::vector<WhatIfCase> fleets = {as_it_was};
   for (const std::uint32_t workers : arguments.workers) {
-    if (workers == 0) return fail(ErrorCode::kInvalidArgument, "--workers: want at least 1");
     spec::SweepSpec sweep;
     sweep.deployment = as_it_was.situation.deployment;
     WhatIfCase fleet{.fleet = fleet_text(workers), .situation = as_it_was.situation};
@@ -61,11 +63,22 @@ Result<std::vector<WhatIfCase>> cases_of(const WhatIfArguments& arguments, const
 }
 
 Result<planning::WhatIfOptions> options_of(const WhatIfArguments& arguments) {
-  if (arguments.warmup_pct < 0 || arguments.warmup_pct > 90) {
+  if (!(arguments.warmup_pct >= 0 && arguments.warmup_pct <= 90)) {  // NaN is not within either
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("--warmup: {} % of the record; expected 0 to 90", arguments.warmup_pct));
   }
-  if (arguments.seeds == 0) return fail(ErrorCode::kInvalidArgument, "--seeds: want at least 1");
+  if (!(std::isfinite(arguments.max_error_pct) && arguments.max_error_pct > 0)) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--max-error: {} %; expected above 0", arguments.max_error_pct));
+  }
+  const std::uint32_t most = planning::CapacityOptions().max_workers;  // as many as a file may have
+  for (const std::uint32_t workers : arguments.workers) {
+    if (workers >= 1 && workers <= most) continue;
+    return fail(ErrorCode::kInvalidArgument, fmt::format("--workers: {}; expected 1 to {}", workers, most));
+  }
+  if (arguments.seeds == 0 || arguments.seeds > kMaxRuns) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("--seeds: {}; expected 1 to {}", arguments.seeds, kMaxRuns));
+  }
   planning::WhatIfOptions options{.warmup_share = arguments.warmup_pct / 100,
                                   .seeds = arguments.seeds,
                                   .max_error_pct = arguments.max_error_pct,
@@ -78,13 +91,13 @@ Result<planning::WhatIfOptions> options_of(const WhatIfArguments& arguments) {
 }  // namespace
 
 Result<void> run_what_if(const WhatIfArguments& arguments) {
+  KVIST_TRY(const planning::WhatIfOptions options, options_of(arguments));
   KVIST_TRY(const workload::RecordedTraffic traffic, workload::load_record(arguments.record));
   WhatIfCase as_it_was;
   KVIST_TRY(as_it_was.situation.deployment, spec::load_deployment_of_one_model(arguments.file));
   as_it_was.situation.mode = planning::recorded_mode(traffic);
   as_it_was.fleet = fleet_text(as_it_was.situation.deployment.workers.size());
   KVIST_TRY(const std::vector<WhatIfCase> cases, cases_of(arguments, as_it_was));
-  KVIST_TRY(const planning::WhatIfOptions options, options_of(arguments));
   KVIST_TRY(const planning::WhatIf answer, planning::what_if(traffic, as_it_was, cases, options));
   std::fputs(planning::what_if_text(answer, arguments.record).c_str(), stdout);
   if (!arguments.json.empty()) {
