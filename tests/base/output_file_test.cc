@@ -34,5 +34,23 @@ TEST(OutputFile, SaysWhatCannotBeWritten) {
   EXPECT_TRUE(written.error().message.starts_with("/nonexistent/folder/file: cannot be written: "));
 }
 
+TEST(CheckWritable, SaysBeforehandWhatWritingWouldSay) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "check_writable";
+  std::filesystem::create_directories(folder);
+  EXPECT_TRUE(check_writable(folder / "new.json").has_value());
+  EXPECT_FALSE(std::filesystem::exists(folder / "new.json"));
+  EXPECT_TRUE(check_writable("").has_value());
+  EXPECT_TRUE(check_writable("/dev/null").has_value());
+  EXPECT_TRUE(check_writable("beside.json").has_value());
+  const auto in_nothing = check_writable(folder / "none" / "x.json");
+  ASSERT_FALSE(in_nothing.has_value());
+  EXPECT_EQ(in_nothing.error().message,
+            (folder / "none" / "x.json").string() + ": cannot be written: No such file or directory");
+  const auto a_folder = check_writable(folder);
+  ASSERT_FALSE(a_folder.has_value());
+  EXPECT_EQ(a_folder.error().message, folder.string() + ": cannot be written: it is a folder");
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace kvist::output_file_test

@@ -74,6 +74,29 @@ TEST_F(PlanCommandTest, CapacityRefusesWhatItCannotAnswer) {
               HasSubstr("--users: 9999 users at once; the gateway's max_in_flight allows 1 to 4096"));
 }
 
+TEST_F(PlanCommandTest, FilesThatCannotBeWrittenAreFoundBeforeAnythingIsComputed) {
+  const std::string nowhere = folder_ + "/none/file";
+  const auto error_of = [&](const std::vector<std::string>& arguments) {
+    const Ran ran = kvist(arguments);
+    EXPECT_EQ(ran.status, 1);
+    EXPECT_THAT(ran.out, testing::IsEmpty());
+    return ran.err;
+  };
+  // The inputs are missing too: outputs come first.
+  const std::string missing = folder_ + "/missing.yaml";
+  const std::string refused = nowhere + ": cannot be written: No such file or directory";
+  for (const char* option : {"--json", "--html", "--markdown"}) {
+    EXPECT_THAT(error_of({"plan", "capacity", "-f", missing, "--slo", "error=1%", option, nowhere}),
+                HasSubstr(refused));
+  }
+  EXPECT_THAT(error_of({"plan", "capacity", "-f", missing, "--slo", "error=1%", "--markdown", folder_}),
+              HasSubstr(folder_ + ": cannot be written: it is a folder"));
+  EXPECT_THAT(error_of({"fit", "--reference", missing, "--out", nowhere}), HasSubstr(refused));
+  EXPECT_THAT(error_of({"fit", "--reference", missing, "--out", folder_ + "/o", "--json", nowhere}),
+              HasSubstr(refused));
+  EXPECT_THAT(error_of({"what-if", missing, "-f", missing, "--json", nowhere}), HasSubstr(refused));
+}
+
 TEST_F(PlanCommandTest, WhatIfRefusesNumbersOutOfTheirRangeBeforeItReadsTheRecord) {
   const auto error_of = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"what-if", folder_ + "/none.jsonl", "-f", sweep_});

@@ -32,6 +32,23 @@ Result<std::string> OutputFile::finish() {
   return path_.string();
 }
 
+Result<void> check_writable(const std::filesystem::path& path) {
+  if (path.empty()) return {};
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return std::unexpected(write_error(path, "it is a folder"));
+  // A pipe or a device is opened when there is something to write.
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) return {};
+  std::filesystem::path partial = path;
+  partial += ".partial";
+  const bool is_new = !std::filesystem::exists(partial, error);
+  errno = 0;
+  if (!std::ofstream(partial, std::ios::binary | std::ios::app)) {
+    return std::unexpected(write_error(path, std::generic_category().message(errno == 0 ? EIO : errno)));
+  }
+  if (is_new) std::filesystem::remove(partial, error);
+  return {};
+}
+
 Result<std::string> write_file(const std::filesystem::path& path, const std::string& text) {
   OutputFile file(path);
   file.append(text);

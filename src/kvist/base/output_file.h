@@ -27,4 +27,8 @@ class OutputFile {
 /// Writes a complete file; returns its path.
 [[nodiscard]] Result<std::string> write_file(const std::filesystem::path& path, const std::string& text);
 
+/// Whether write_file() could write there, leaving nothing behind: for commands that compute for long before they write. An
+/// empty path, for a file that was not asked for, is fine. Errors: as write_file()'s.
+[[nodiscard]] Result<void> check_writable(const std::filesystem::path& path);
+
 }  // namespace kvist

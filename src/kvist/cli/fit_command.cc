@@ -52,6 +52,7 @@ Result<void> run_fit(const FitArguments& arguments) {
   if (arguments.seeds == 0 || arguments.seeds > kMaxSeeds) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("--seeds: {}; expected 1 to {}", arguments.seeds, kMaxSeeds));
   }
+  for (const std::string& file : {arguments.out, arguments.json}) KVIST_TRY_VOID(check_writable(file));
   KVIST_TRY(planning::Measurements measured, load_measurements(arguments));
   if (!arguments.profile.empty()) {
     KVIST_TRY(measured.sweep, planning::with_engine(std::move(measured.sweep), arguments.profile));

@@ -186,6 +186,9 @@ Result<planning::CapacityPlan> make_plan(const PlanCapacityArguments& arguments)
 }  // namespace
 
 Result<void> plan_capacity(const PlanCapacityArguments& arguments) {
+  for (const std::string& file : {arguments.json, arguments.html, arguments.markdown}) {
+    KVIST_TRY_VOID(check_writable(file));
+  }
   KVIST_TRY(const planning::CapacityPlan plan, make_plan(arguments));
   print_line(planning::plan_text(plan));
   if (!arguments.json.empty()) KVIST_TRY_VOID(write_file(arguments.json, planning::plan_json(plan)));

@@ -92,6 +92,7 @@ Result<planning::WhatIfOptions> options_of(const WhatIfArguments& arguments) {
 
 Result<void> run_what_if(const WhatIfArguments& arguments) {
   KVIST_TRY(const planning::WhatIfOptions options, options_of(arguments));
+  KVIST_TRY_VOID(check_writable(arguments.json));
   KVIST_TRY(const workload::RecordedTraffic traffic, workload::load_record(arguments.record));
   WhatIfCase as_it_was;
   KVIST_TRY(as_it_was.situation.deployment, spec::load_deployment_of_one_model(arguments.file));
