@@ -114,6 +114,33 @@ TEST(WhatIf, FindsTheTimesOfAFleetAndPredictsWhatItWouldHaveDone) {
   EXPECT_THAT(what_if_json(*answer, "t.jsonl"), HasSubstr(R"("refusal": null)"));
 }
 
+TEST(WhatIf, AFitThatMeetsTheOtherHalfWorseIsLeftOut) {
+  const auto figures = [](double ttft_p50, double ttft_p95, double tpot_p50) {
+    LevelFigures of;
+    of[Metric::kTtftP50] = ttft_p50;
+    of[Metric::kTtftP95] = ttft_p95;
+    of[Metric::kTpotP50] = tpot_p50;
+    return of;
+  };
+  const LevelFigures observed = figures(100, 200, 10);
+  EXPECT_TRUE(fit_misleads(observed, figures(100, 205, 10.1), figures(107, 268, 10.2)));
+  EXPECT_FALSE(fit_misleads(observed, figures(100, 205, 10.1), figures(104, 206, 10.0)));  // 4 % are not much
+  EXPECT_FALSE(fit_misleads(observed, figures(100, 205, 10.8), figures(107, 206, 10.0)));  // both are off
+  EXPECT_FALSE(fit_misleads(observed, figures(130, 260, 13), figures(106, 203, 10.1)));
+  EXPECT_TRUE(fit_misleads(observed, figures(100, 200, 10), LevelFigures()));
+
+  WhatIf answer;
+  answer.blocks = 10;
+  answer.compared = 207;
+  EXPECT_THAT(what_if_text(answer, "t.jsonl"), testing::Not(HasSubstr("left out")));
+  EXPECT_THAT(what_if_json(answer, "t.jsonl"), HasSubstr(R"("fit_left_out": null)"));
+  answer.left_out = Calibration{.step = 0.996, .prefill = 1.582, .way_in = {}};
+  EXPECT_THAT(what_if_text(answer, "t.jsonl"),
+              testing::AllOf(HasSubstr("prompt tokens x 1.582"), HasSubstr("That fit is left out"),
+                             HasSubstr("207 requests are few to fit to")));
+  EXPECT_THAT(what_if_json(answer, "t.jsonl"), HasSubstr(R"("prefill": 1.582)"));
+}
+
 TEST(WhatIf, PredictsNothingFromWhatItDoesNotUnderstand) {
   workload::RecordedTraffic traffic = answered_by(unanswered(100), two_workers());
   // Half of the requests waited for something that no model of steps has.

@@ -29,22 +29,35 @@ Result<void> check_fleet(const workload::RecordedTraffic& traffic, const WhatIfC
                           recorded, given));
 }
 
+/// The figures that must agree, and by how many times the limit each may be off.
+constexpr std::pair<Metric, double> kLimits[] = {
+    {Metric::kTtftP50, 1.0}, {Metric::kTpotP50, 1.0}, {Metric::kTtftP95, 2.0}};
+
+std::optional<double> deviation_pct(Metric metric, const LevelFigures& observed, const LevelFigures& computed) {
+  if (!observed[metric] || *observed[metric] <= 0) return std::nullopt;
+  return computed[metric] ? 100 * (*computed[metric] / *observed[metric] - 1) : -100;
+}
+
+/// The largest deviation, in multiples of what is allowed of that figure.
+double worst_deviation(const LevelFigures& observed, const LevelFigures& computed) {
+  double worst = 0;
+  for (const auto& [metric, times] : kLimits) {
+    worst = std::max(worst, std::abs(deviation_pct(metric, observed, computed).value_or(0)) / times);
+  }
+  return worst;
+}
+
 /// Where the simulation of what did happen stays too far from it; nothing where it does not.
 std::optional<std::string> refusal_of(const WhatIf& answer, double max_error_pct) {
-  constexpr std::pair<Metric, double> kLimits[] = {
-      {Metric::kTtftP50, 1.0}, {Metric::kTpotP50, 1.0}, {Metric::kTtftP95, 2.0}};
   for (const auto& [metric, times] : kLimits) {
-    const std::optional<double>& observed = answer.observed[metric];
-    if (!observed || *observed <= 0) continue;
-    const std::optional<double>& fitted = answer.fitted[metric];
-    const double deviation_pct = fitted ? 100 * (*fitted / *observed - 1) : -100;
-    if (std::abs(deviation_pct) <= times * max_error_pct) continue;
+    const std::optional<double> deviation = deviation_pct(metric, answer.observed, answer.fitted);
+    if (!deviation || std::abs(*deviation) <= times * max_error_pct) continue;
     return fmt::format(
         "{} of what did happen is {:+.0f} % off in the simulation even with fitted times, and {:.0f} % would be the "
         "most "
         "(--max-error): whatever it said of other policies or fleets would be worth as little. Is the deployment's "
         "engine the one that answered, with its slots, memory and profile?",
-        analysis::figure_of(metric).plain_title, deviation_pct, times * max_error_pct);
+        analysis::figure_of(metric).plain_title, *deviation, times * max_error_pct);
   }
   return std::nullopt;
 }
@@ -68,19 +81,16 @@ class Asking {
     tell("fitting its times to what was observed");
     KVIST_TRY(answer_.calibration,
               calibrate(traffic_, fleet_.situation, every_other(blocks_, 0), {.threads = options_.threads}));
-    std::vector<WhatIfCase> all = {fleet_};
-    all.insert(all.end(), cases.begin(), cases.end());
+    KVIST_TRY(const auto base, run_fitted(before, held_out));
+    answer_.refusal = refusal_of(answer_, options_.max_error_pct);
+    if (answer_.refusal) return std::move(answer_);
     std::vector<Situation> situations;
-    for (const WhatIfCase& each : all) {
+    for (const WhatIfCase& each : cases) {
       KVIST_TRY(Situation fitted, answer_.calibration.applied_to(each.situation));
       situations.push_back(std::move(fitted));
     }
-    KVIST_TRY(const auto base, run({situations.data(), 1}));
-    answer_.fitted = figures_over(base.front(), held_out);
-    answer_.refusal = refusal_of(answer_, options_.max_error_pct);
-    if (answer_.refusal) return std::move(answer_);
     tell("simulating what would have happened");
-    KVIST_TRY(const auto others, run(std::span(situations).subspan(1)));
+    KVIST_TRY(const auto others, run(situations));
     predict(fleet_, base.front(), base.front());
     for (std::size_t i = 0; i < cases.size(); ++i) predict(cases[i], base.front(), others[i]);
     return std::move(answer_);
@@ -105,6 +115,18 @@ class Asking {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} requests were answered whole after the warm-up; want at least {} to compare with",
                             answer_.compared, kLeastCompared));
+  }
+
+  /// What did happen with the fitted times or, if they mislead, as it was simulated before.
+  Result<std::vector<std::vector<Answers>>> run_fitted(const std::vector<std::vector<Answers>>& before,
+                                                       const Places& held_out) {
+    KVIST_TRY(const Situation fitted, answer_.calibration.applied_to(fleet_.situation));
+    KVIST_TRY(auto base, run({&fitted, 1}));
+    answer_.fitted = figures_over(base.front(), held_out);
+    if (!fit_misleads(answer_.observed, answer_.simulated, answer_.fitted)) return base;
+    answer_.left_out = std::exchange(answer_.calibration, Calibration{});
+    answer_.fitted = answer_.simulated;
+    return before;
   }
 
   Result<std::vector<std::vector<Answers>>> run(std::span<const Situation> situations) const {
@@ -144,6 +166,14 @@ spec::RoutingMode recorded_mode(const workload::RecordedTraffic& traffic) {
   for (const workload::ObservedRequest& observed : traffic.observed) ++counts[observed.mode];
   if (counts.empty()) return spec::RoutingMode::kRoundRobin;
   return std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; })->first;
+}
+
+bool fit_misleads(const LevelFigures& observed, const LevelFigures& simulated, const LevelFigures& fitted) {
+  // By so much that it is not for chance alone: of two that are about as good the fit is the better founded one.
+  constexpr double kClearly = 2;
+  constexpr double kNoticeable = 5;  // percent
+  const double with_fit = worst_deviation(observed, fitted);
+  return with_fit > kNoticeable && with_fit > kClearly * worst_deviation(observed, simulated);
 }
 
 Result<WhatIf> what_if(const workload::RecordedTraffic& traffic, const WhatIfCase& fleet,

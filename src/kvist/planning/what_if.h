@@ -58,8 +58,9 @@ struct WhatIf {
   // What happened, over the requests that the fit did not see.
   LevelFigures observed;
   LevelFigures simulated;  ///< before the fit
-  LevelFigures fitted;     ///< after it
+  LevelFigures fitted;     ///< after it; the same as before it if the fit was left out
   Calibration calibration;
+  std::optional<Calibration> left_out = {};  ///< a fit that misled (fit_misleads); then `calibration` changes nothing
 
   std::optional<std::string> refusal;   ///< why nothing is predicted
   std::vector<Prediction> predictions;  ///< what was recorded first, then the cases in their order
@@ -68,9 +69,14 @@ struct WhatIf {
 /// The mode that routed most of the requests.
 [[nodiscard]] spec::RoutingMode recorded_mode(const workload::RecordedTraffic& traffic);
 
-/// Simulates what happened on `fleet` and fits its times to what was observed. If the two agree then, it simulates the
-/// cases with the fitted times. Errors: too few requests to compare, a fleet of another size than the record's, what
-/// cannot be simulated.
+/// Whether the requests that a fit did not see speak against it: they are met clearly better without it. A fit to few
+/// requests may follow what is particular to them, and a deployment that was right would be wrong with it.
+[[nodiscard]] bool fit_misleads(const LevelFigures& observed, const LevelFigures& simulated,
+                                const LevelFigures& fitted);
+
+/// Simulates what happened on `fleet` and fits its times to what was observed, unless the fit misleads. If the two
+/// agree then, it simulates the cases with the fitted times. Errors: too few requests to compare, a fleet of another
+/// size than the record's, what cannot be simulated.
 [[nodiscard]] Result<WhatIf> what_if(const workload::RecordedTraffic& traffic, const WhatIfCase& fleet,
                                      const std::vector<WhatIfCase>& cases, const WhatIfOptions& options);
 

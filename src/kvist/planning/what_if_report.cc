@@ -90,6 +90,27 @@ std::string head_text(const WhatIf& answer, const std::string& name) {
   return text + ".\n";
 }
 
+std::string factors_text(const Calibration& fit) {
+  return fmt::format("steps x {:.3f}, prompt tokens x {:.3f}, {:.2f} ms more on the way in", fit.step, fit.prefill,
+                     to_milliseconds(fit.way_in));
+}
+
+std::string calibration_text(const WhatIf& answer) {
+  const std::string where =
+      fmt::format("Fitted on every other of {} blocks of time, compared on the rest: ", answer.blocks);
+  if (!answer.left_out) return where + factors_text(answer.calibration) + ".\n";
+  return where + factors_text(*answer.left_out) +
+         fmt::format(
+             ".\nThat fit is left out, because the rest is met clearly better without it: {} requests are "
+             "few to fit to. Times are as the deployment has them; a longer record would tell more.\n",
+             render::format_count(answer.compared));
+}
+
+void write_factors(JsonWriter& json, const Calibration& fit) {
+  json.begin_object().field("step", fit.step).field("prefill", fit.prefill);
+  json.field("way_in_ms", to_milliseconds(fit.way_in)).end_object();
+}
+
 void write_figures(JsonWriter& json, std::string_view key, const LevelFigures& figures) {
   json.key(key).begin_object();
   for (const Metric metric : kMetrics) {
@@ -118,11 +139,7 @@ void write_prediction(JsonWriter& json, const Prediction& prediction) {
 
 std::string what_if_text(const WhatIf& answer, const std::string& name) {
   std::string text = head_text(answer, name) + "\n" + render_text_table(comparison_table(answer));
-  text += fmt::format(
-      "\nFitted on every other of {} blocks of time, compared on the rest: steps x {:.3f}, prompt tokens x {:.3f}, "
-      "{:.2f} ms "
-      "more on the way in.\n",
-      answer.blocks, answer.calibration.step, answer.calibration.prefill, to_milliseconds(answer.calibration.way_in));
+  text += "\n" + calibration_text(answer);
   if (answer.refusal) return text + "\nNothing is predicted: " + *answer.refusal + "\n";
   text += "\n" + render_text_table(prediction_table(answer));
   text += fmt::format(
@@ -141,9 +158,14 @@ std::string what_if_json(const WhatIf& answer, const std::string& name) {
   write_figures(json, "observed", answer.observed);
   write_figures(json, "simulated", answer.simulated);
   write_figures(json, "fitted", answer.fitted);
-  json.key("calibration").begin_object().field("step", answer.calibration.step);
-  json.field("prefill", answer.calibration.prefill);
-  json.field("way_in_ms", to_milliseconds(answer.calibration.way_in)).end_object();
+  json.key("calibration");
+  write_factors(json, answer.calibration);
+  json.key("fit_left_out");
+  if (answer.left_out) {
+    write_factors(json, *answer.left_out);
+  } else {
+    json.null();
+  }
   json.key("refusal");
   if (answer.refusal) {
     json.value(*answer.refusal);
