@@ -133,6 +133,8 @@ TEST_F(PlanCommandTest, FitRefusesWhatItCannotFit) {
   };
   EXPECT_THAT(error_of({}), HasSubstr("one of --reference FILE and --database FILE"));
   EXPECT_THAT(error_of({"--reference", reference_}), HasSubstr("--sweep FILE does"));
+  EXPECT_THAT(error_of({"--reference", reference_, "--sweep", sweep_, "--run", "3"}),
+              HasSubstr("--run is of a --database"));
   EXPECT_THAT(error_of({"--database", folder_ + "/none.sqlite"}), HasSubstr("none.sqlite"));
   EXPECT_THAT(error_of({"--reference", reference_, "--sweep", sweep_, "--hold-out", "5"}),
               HasSubstr("has no level 5; it has 4, 8"));

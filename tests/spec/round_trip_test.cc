@@ -96,9 +96,10 @@ class RoundTripTest : public testing::Test {
   }
 
   TraceSpec trace() {
-    return {.file = number(0, 1) == 1 ? "/traces/day 1.jsonl" : "out/runs.sqlite",
-            .run = number<std::int64_t>(0, 1LL << 62),
-            .level = number<std::int64_t>(0, 100),
+    const bool is_recorded = number(0, 1) == 1;
+    return {.file = is_recorded ? "out/runs.sqlite" : "/traces/day 1.jsonl",
+            .run = is_recorded ? number<std::int64_t>(0, 1LL << 62) : 0,
+            .level = is_recorded ? number<std::int64_t>(0, 100) : 0,
             .loop = number(0, 1) == 1 ? TraceLoop::kClosed : TraceLoop::kOpen,
             .sessions = number(0, 1) == 1 ? TraceSessions::kIgnore : TraceSessions::kFollow,
             .speed = 0.001 + 100 * random_.uniform(),
@@ -369,11 +370,13 @@ TEST_F(RoundTripTest, Sweep) {
                        .timeline_period = number(0, 1) == 1 ? duration(1'000'000) : Duration(0),
                        .keep_token_gaps = number(0, 1) == 1};
     if (number(0, 1) == 1)
-      spec.simulation.gateways = {
-          .count = number(1, 64), .exchange = number(0, 1) == 1, .hop = duration(0), .loss = random_.uniform()};
+      spec.simulation.gateways =
+          number(0, 1) == 1
+              ? SimulatedGatewaysSpec{.count = number(1, 64), .hop = duration(0), .loss = random_.uniform()}
+              : SimulatedGatewaysSpec{.count = number(1, 64), .exchange = false};
     for (std::uint32_t changes = number(0, 3); changes > 0; --changes) {
       const WorkerSpec& worker = spec.deployment.workers[number(1, 1'000) % spec.deployment.workers.size()];
-      WorkerChange change{.at = duration(0), .worker = worker.name};
+      WorkerChange change{.at = std::min(duration(0), spec.method.warmup), .worker = worker.name};
       switch (number(0, 2)) {
         case 0:
           change.slowness = 0.001 + 100 * random_.uniform();

@@ -205,10 +205,13 @@ TEST(SweepSpecTest, ReadsHowManyGatewaysAreSimulated) {
   const auto with_gateways = [](const std::string& gateways) {
     return read_sweep(parsed(std::string(kSweep) + "simulation: {gateways: " + gateways + "}\n"), ".");
   };
-  const auto sweep = with_gateways("{count: 4, exchange: false, hop: 5 ms, loss: 0.01}");
+  const auto sweep = with_gateways("{count: 4, hop: 5 ms, loss: 0.01}");
   ASSERT_TRUE(sweep.has_value()) << sweep.error().message;
   EXPECT_EQ(sweep->simulation.gateways,
-            (SimulatedGatewaysSpec{.count = 4, .exchange = false, .hop = std::chrono::milliseconds(5), .loss = 0.01}));
+            (SimulatedGatewaysSpec{.count = 4, .exchange = true, .hop = std::chrono::milliseconds(5), .loss = 0.01}));
+  EXPECT_FALSE(with_gateways("{count: 4, exchange: false, hop: 0 ms, loss: 0}")->simulation.gateways.exchange);
+  EXPECT_THAT(message(with_gateways("{count: 4, exchange: false, loss: 0.1}")),
+              HasSubstr("with exchange: false there are none"));
   for (const char* const wrong : {"{count: 0}", "{count: 65}", "{loss: 1.1}", "{hop: -1 ms}", "{hops: 1 ms}"})
     EXPECT_FALSE(with_gateways(wrong)) << wrong;
 }
@@ -219,13 +222,15 @@ TEST(SweepSpecTest, ReadsWhatHappensToWorkers) {
   };
   const auto sweep = with_change(
       "{at: 10 s, worker: worker-1, slowness: 2}, {at: 0 s, worker: worker-0, max_num_tokens: 512}, "
-      "{at: 1 min, worker: worker-2, restart: 5 s}");
+      "{at: 40 s, worker: worker-2, restart: 5 s}");
   ASSERT_TRUE(sweep.has_value()) << sweep.error().message;
   EXPECT_EQ(sweep->simulation.changes,
             (std::vector<WorkerChange>{
                 {.at = std::chrono::seconds(10), .worker = "worker-1", .slowness = 2},
                 {.worker = "worker-0", .max_num_tokens = 512},
-                {.at = std::chrono::minutes(1), .worker = "worker-2", .restart = std::chrono::seconds(5)}}));
+                {.at = std::chrono::seconds(40), .worker = "worker-2", .restart = std::chrono::seconds(5)}}));
+  EXPECT_THAT(message(with_change("{at: 2 h, worker: worker-1, slowness: 2}")),
+              AllOf(StartsWith("test.yaml:9: simulation.changes"), HasSubstr("change 1 of worker-1 comes at 7200 s")));
   EXPECT_THAT(message(with_change("{at: 1 s, worker: nobody, slowness: 2}")), HasSubstr("no worker is called"));
   EXPECT_THAT(message(with_change("{at: 1 s, worker: worker-1}")), HasSubstr("expected one of slowness"));
   EXPECT_THAT(message(with_change("{at: 1 s, worker: worker-1, slowness: 2, restart: 1 s}")),
@@ -247,6 +252,10 @@ TEST(SweepSpecTest, ATraceReplacesTheConversations) {
               AllOf(StartsWith("test.yaml:4: workload.trace: "), HasSubstr("\"file\" is missing")));
   EXPECT_THAT(error_with("seed: 7", "trace: {file: day.csv}"),
               AllOf(StartsWith("test.yaml:4: workload.trace.file: "), HasSubstr(".jsonl"), HasSubstr(".sqlite")));
+  for (const char* const key : {"run", "level"}) {
+    EXPECT_THAT(error_with("seed: 7", std::string("trace: {file: a.jsonl, ") + key + ": 2}"),
+                AllOf(StartsWith(std::string("test.yaml:4: workload.trace.") + key), HasSubstr("is one trace")));
+  }
   EXPECT_THAT(error_with("seed: 7", "trace: {file: a.jsonl, loop: both}"), HasSubstr("expected open or closed"));
 }
 

@@ -35,6 +35,9 @@ Result<planning::Measurements> load_measurements(const FitArguments& arguments) 
   if (arguments.reference.empty() == arguments.database.empty()) {
     return fail(ErrorCode::kInvalidArgument, "fit to one of --reference FILE and --database FILE");
   }
+  if (arguments.run && arguments.database.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "--run is of a --database; --reference is one file of figures");
+  }
   std::optional<spec::SweepSpec> sweep;
   if (!arguments.sweep.empty()) {
     KVIST_TRY(sweep, spec::load_sweep(arguments.sweep));

@@ -112,6 +112,10 @@ Result<SimulatedGatewaysSpec> read_gateways(const YamlNode& node) {
   KVIST_TRY_VOID(read_field(node, "hop", gateways.hop, Duration(0)));
   KVIST_TRY_VOID(read_field(node, "loss", gateways.loss, 0.0, 1.0));
   KVIST_TRY_VOID(node.finish());
+  if (!gateways.exchange && gateways.loss > 0) {
+    return std::unexpected(
+        node.get("loss")->error("is of the messages between gateways, and with exchange: false there are none"));
+  }
   return gateways;
 }
 
@@ -298,6 +302,26 @@ Result<void> check_comparison(const YamlNode& sweep, const SweepSpec& spec) {
   return {};
 }
 
+/// A change after the last answer of a level changes nothing.
+Result<void> check_changes(const YamlNode& sweep, const SweepSpec& spec) {
+  const MethodSpec& method = spec.method;
+  const auto loads =
+      method.between_levels == BetweenLevels::kContinue ? std::max<std::size_t>(1, spec.levels.size()) : 1;
+  const Duration measured = method.warmup + method.snapshots * method.snapshot_interval;
+  const Duration end = static_cast<Duration::rep>(loads) * measured + method.drain_timeout;
+  for (std::size_t i = 0; i < spec.simulation.changes.size(); ++i) {
+    const WorkerChange& change = spec.simulation.changes[i];
+    if (change.at < end) continue;
+    return std::unexpected(
+        sweep.get("simulation")
+            ->get("changes")
+            ->error(fmt::format("change {} of {} comes at {}, and the load has ended by {} (warm-up, "
+                                "measurement and drain)",
+                                i + 1, change.worker, seconds_text(change.at), seconds_text(end))));
+  }
+  return {};
+}
+
 /// A nonce has to come before the conversation's own text, which only drawn conversations have room for; so have frozen
 /// replies.
 Result<void> check_texts(const YamlNode& sweep, const SweepSpec& spec) {
@@ -373,6 +397,7 @@ Result<SweepSpec> read_sweep(const YamlNode& node, const std::string& base_direc
   KVIST_TRY_VOID(check_texts(node, sweep));
   KVIST_TRY(sweep.levels, read_levels(node, sweep));
   KVIST_TRY_VOID(check_lengths(node, sweep));
+  KVIST_TRY_VOID(check_changes(node, sweep));
   KVIST_TRY_VOID(check_between_levels(node, sweep));
   if (sweep.agents.are_given()) {
     if (const auto unfit = unfit_for_agents(sweep)) return std::unexpected(node.get("agents")->error(*unfit));

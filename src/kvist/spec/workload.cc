@@ -107,6 +107,11 @@ Result<void> read_trace(const YamlNode& workload, const std::string& base_direct
     return std::unexpected(node->get("file")->error(fmt::format(
         "\"{}\" ends neither in .jsonl (a Mooncake trace) nor in .sqlite (runs that kvist recorded)", trace.file)));
   }
+  if (trace.file.ends_with(".jsonl") && (trace.run != 0 || trace.level != 0)) {
+    return std::unexpected(
+        node->get(trace.run != 0 ? "run" : "level")
+            ->error(fmt::format("is for a .sqlite file, which holds several; \"{}\" is one trace", trace.file)));
+  }
   return {};
 }
 
