@@ -16,6 +16,7 @@
 #include "kvist/results/store.h"
 #include "kvist/simulation/level.h"
 #include "kvist/sweep/arm_settings.h"
+#include "kvist/sweep/failure_reasons.h"
 #include "kvist/sweep/machine.h"
 #include "kvist/sweep/output_folder.h"
 #include "kvist/sweep/parallel.h"
@@ -49,14 +50,12 @@ std::vector<PlannedLoad> loads_of(const std::vector<PlannedMode>& plan, const sp
 /// The figures of a progress line, counted as turns pass.
 struct TurnCounts {
   std::uint64_t turns = 0;
-  std::uint64_t failed = 0;
-  std::string first_error;
+  FailureReasons failures;
 
   void add(const std::vector<workload::TurnSample>& more) {
     turns += more.size();
     for (const workload::TurnSample& turn : more) {
-      if (turn.outcome != workload::TurnOutcome::kFailed) continue;
-      if (failed++ == 0) first_error = turn.error;
+      if (turn.outcome == workload::TurnOutcome::kFailed) failures.add(turn.error);
     }
   }
 };
@@ -227,8 +226,9 @@ class SimulatedSweep {
     speed.steps += done.steps;
     speed.events += done.events;
     options_.progress(fmt::format("{}: {} turns, {} failed{}, {:.0f} s in {:.2f} s",
-                                  title_of(level, sweep_.method.repetitions), counts.turns, counts.failed,
-                                  counts.failed > 0 ? " (" + counts.first_error + ")" : "", simulated_s, cpu_s));
+                                  title_of(level, sweep_.method.repetitions), counts.turns, counts.failures.count(),
+                                  counts.failures.count() > 0 ? " (" + counts.failures.text() + ")" : "", simulated_s,
+                                  cpu_s));
   }
 
   Result<void> report() {
