@@ -145,6 +145,20 @@ TEST(Headline, ThePublishedMethodStandsBesideItAndSaysWhereItParts) {
   EXPECT_THAT(markdown, HasSubstr("the windows see 40.0% of the time"));
 }
 
+TEST(Headline, WhatIsPrintedAlikeIsNoDifferenceOfTheMethods) {
+  const auto repetitions = [](double ttft_ms) {
+    std::vector<results::LevelRecord> levels;
+    for (std::uint32_t repetition = 0; repetition < 3; ++repetition) {
+      levels.push_back(analysis::sample_level(spec::RoutingMode::kKv, 40, 33));  // by the published method
+      levels.back().repetition = repetition;
+      for (workload::TurnSample& turn : levels.back().turns) turn.first_token = turn.sent + from_milliseconds(ttft_ms);
+    }
+    return run_of(std::move(levels));
+  };
+  EXPECT_THAT(render_markdown(repetitions(33.004), sample_sweep()), Not(HasSubstr("**TTFT p50 of KV at 40:**")));
+  EXPECT_THAT(render_markdown(repetitions(34), sample_sweep()), HasSubstr("**TTFT p50 of KV at 40:**"));
+}
+
 TEST(Headline, ADegradedClientIsMarkedInTheHeadlineTable) {
   results::RunRecord run = run_of({two_humps(spec::RoutingMode::kRoundRobin, 1), two_humps(spec::RoutingMode::kKv, 2)});
   run.levels[1].client.cpu_share = 0.95;

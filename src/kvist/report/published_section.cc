@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
@@ -63,6 +64,12 @@ std::string reason(const analysis::MeasuredLevel& level, const analysis::Headlin
   return text;
 }
 
+/// As a reader of the report has it: what looks the same there is no difference.
+double as_printed(double value, int decimals) {
+  const double scale = std::pow(10, decimals);
+  return std::round(value * scale) / scale;
+}
+
 struct Difference {
   analysis::Estimate exact;
   analysis::Estimate published;
@@ -77,8 +84,10 @@ Difference difference_of(const analysis::MeasuredLevel& level, const analysis::H
   if (spread) difference.published.value = spread->mean * figure.factor;
   if (!difference.published.value || !difference.exact.interval) return difference;
   difference.known = true;
-  difference.beyond = *difference.published.value < difference.exact.interval->low ||
-                      *difference.published.value > difference.exact.interval->high;
+  const int decimals = decimals_of(std::vector{difference.exact});
+  const double published = as_printed(*difference.published.value, decimals);
+  difference.beyond = published < as_printed(difference.exact.interval->low, decimals) ||
+                      published > as_printed(difference.exact.interval->high, decimals);
   return difference;
 }
 
