@@ -87,9 +87,12 @@ TEST(PlanMarkdown, HasTheSectionsOfThePublishedPlan) {
   EXPECT_THAT(text, HasSubstr("- **TPOT p95**: with Round-robin it is the first to reach its limit, above 48 users"));
   EXPECT_THAT(text, testing::ContainsRegex("\\| kv \\| 96 \\| 96 - 96 \\|"));
   plan.knobs.clear();
+  EXPECT_THAT(text, HasSubstr("each change was tried alone"));
   plan.needed.clear();
   plan.capacities.pop_back();
-  EXPECT_THAT(plan_markdown(plan), AllOf(HasSubstr("Nothing was asked"), Not(HasSubstr("Architecture Change"))));
+  plan.knobs.clear();
+  EXPECT_THAT(plan_markdown(plan), AllOf(HasSubstr("Nothing was asked"), HasSubstr("no change of one was tried"),
+                                         Not(HasSubstr("tried alone")), Not(HasSubstr("Architecture Change"))));
 }
 
 TEST(PlanHtml, IsOnePageWithPlotsAndEscapedText) {

@@ -203,7 +203,9 @@ void add_constants(Document& document, const CapacityPlan& plan) {
                           range(w.starter_tokens_min, w.starter_tokens_max), range(w.turns_min, w.turns_max),
                           w.max_tokens)
             : std::string("The trace: the figures hold for its requests")}});
-  bullets.items.push_back({{"Every other setting of the deployment: each change above was tried alone"}});
+  bullets.items.push_back(
+      {{plan.knobs.empty() ? "Every setting of the deployment: no change of one was tried"
+                           : "Every other setting of the deployment: each change was tried alone"}});
   document.push_back(std::move(bullets));
 }
 
