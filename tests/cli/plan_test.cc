@@ -74,6 +74,39 @@ TEST_F(PlanCommandTest, CapacityRefusesWhatItCannotAnswer) {
               HasSubstr("--users: 9999 users at once; the gateway's max_in_flight allows 1 to 4096"));
 }
 
+TEST_F(PlanCommandTest, CapacityStaysWithinAnOpenTrace) {
+  std::string requests;
+  for (int i = 0; i < 200; ++i) {
+    requests += "{\"timestamp\": " + std::to_string(1'000 * i) +
+                ", \"input_length\": 600, \"output_length\": 20, \"hash_ids\": [1, " + std::to_string(i + 2) + "]}\n";
+  }
+  write("trace.jsonl", requests);
+  const std::string sweep = write("replay.yaml", R"(
+name: replay
+deployment: {workers: {count: 1, max_batch_size: 256}}
+workload: {trace: {file: trace.jsonl, loop: open}}
+method: {warmup: 10 s, snapshots: 1, snapshot_interval: 30 s, window: 30 s}
+modes: [kv]
+levels: [1]
+)");
+  const std::vector<std::string> plan = {"plan", "capacity", "-f", sweep, "--slo", "ttft_p95=60s", "--seeds", "3"};
+  const Ran ran = kvist(plan);
+  ASSERT_EQ(ran.status, 0) << ran.err;  // 200 s are 500 % of 40 s
+  EXPECT_THAT(ran.out, AllOf(ContainsRegex("kv +500 +500 or more"), HasSubstr("Above 500 users the trace ends before"),
+                             HasSubstr("every seed of a level replays the same requests")));
+  std::vector<std::string> more = plan;
+  more.insert(more.end(), {"--users", "501"});
+  EXPECT_THAT(kvist(more).err, AllOf(HasSubstr("at 501 percent of that it ends before"), HasSubstr("at most 500")));
+}
+
+TEST_F(PlanCommandTest, MemoryTakesTheDeploymentOfASweep) {
+  const Ran ran = kvist({"plan", "memory", "-f", sweep_});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("70B Instruct, FP8 on NVIDIA H200"));
+  const std::string misspelt = write("misspelt.yaml", "deployments: {workers: {count: 1}}\n");
+  EXPECT_THAT(kvist({"plan", "memory", "-f", misspelt}).err, HasSubstr("deployment"));
+}
+
 TEST_F(PlanCommandTest, FilesThatCannotBeWrittenAreFoundBeforeAnythingIsComputed) {
   const std::string nowhere = folder_ + "/none/file";
   const auto error_of = [&](const std::vector<std::string>& arguments) {

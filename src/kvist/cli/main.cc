@@ -400,7 +400,7 @@ class CommandLine {
     add_plan_profiles(plan->add_subcommand("profiles", "GPUs, models and engines that kvist has figures of"));
     add_plan_capacity(plan->add_subcommand("capacity", "the most users within an SLO, simulated or live"));
     CLI::App* memory = plan->add_subcommand("memory", "the memory budget of the workers' GPUs");
-    memory->add_option("-f,--file", plan_memory_.file, "file with a `deployment:` mapping")->required();
+    memory->add_option("-f,--file", plan_memory_.file, "file with a `deployment:`, or a sweep file")->required();
     memory->add_flag("--json", plan_memory_.json, "as JSON");
     memory->callback([this] { action_ = [this] { return plan_memory(plan_memory_); }; });
   }

@@ -16,6 +16,11 @@ Result<YamlNode> load_root(const std::string& path, std::string_view key) {
   return node;
 }
 
+/// Whether the file describes more than a deployment: what is done with it.
+bool is_sweep(const YamlNode& root) {
+  return root.is_map() && (root.get("workload") || root.get("method") || root.get("levels"));
+}
+
 /// The base of relative paths in the file: its folder as an absolute path, so that they stay valid when the settings
 /// are written elsewhere.
 std::string folder_of(const std::string& path) {
@@ -48,6 +53,12 @@ Result<DeploymentSpec> load_deployment(const std::string& path) {
 }
 
 Result<DeploymentSpec> load_deployment_of_one_model(const std::string& path) {
+  KVIST_TRY(const YamlNode root, YamlNode::load(path));
+  if (is_sweep(root)) {
+    KVIST_TRY(SweepSpec sweep, read_sweep(root, folder_of(path)));
+    if (!sweep.deployment.workers.empty()) return std::move(sweep.deployment);
+    return std::unexpected(root.error("a sweep of a running target has no `deployment`"));
+  }
   KVIST_TRY(const YamlNode node, load_root(path, "deployment"));
   KVIST_TRY(DeploymentSpec deployment, read_deployment(node, folder_of(path)));
   if (deployment.gateway.models.empty()) return deployment;

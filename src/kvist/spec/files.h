@@ -16,7 +16,8 @@ namespace kvist::spec {
 [[nodiscard]] Result<GatewaySpec> load_gateway(const std::string& path);
 /// `deployment:`, as `kvist up -f` takes it.
 [[nodiscard]] Result<DeploymentSpec> load_deployment(const std::string& path);
-/// The same for what looks at one load. Errors: also if the gateway serves several models.
+/// The same for what looks at one load; also the deployment of a sweep. Errors: also if the gateway serves several
+/// models.
 [[nodiscard]] Result<DeploymentSpec> load_deployment_of_one_model(const std::string& path);
 /// `workload:`, as `kvist loadgen -f` takes it.
 [[nodiscard]] Result<WorkloadSpec> load_workload(const std::string& path);
