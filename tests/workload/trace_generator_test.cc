@@ -95,6 +95,40 @@ TEST(TraceGenerator, TheExampleMatchesItsWorkload) {
   EXPECT_EQ(load_trace(KVIST_SOURCE_DIR "/examples/traces/chat.jsonl").value(), generate_trace(options).value());
 }
 
+TEST(TraceGenerator, LengthsFollowTheirLaws) {
+  const YamlNode yaml = YamlNode::parse(R"(
+turns: list:1*99,2
+starters: 100
+starter_tokens: list:100*99,5000
+follow_up_tokens: list:7
+answer_tokens: normal:100/1:90-4000)",
+                                        "laws.yaml")
+                            .value();
+  TraceOptions options;
+  options.workload = spec::read_workload(yaml).value();
+  options.conversations = 1'000;
+  const Trace trace = generate_trace(options).value();
+  EXPECT_NEAR(static_cast<double>(trace.requests.size()), 1'010, 15);
+  double answers = 0;
+  for (const TraceRequest& request : trace.requests) answers += request.output_tokens;
+  EXPECT_NEAR(answers / static_cast<double>(trace.requests.size()), 100, 1);
+  EXPECT_GT(std::ranges::count(trace.requests, 100U, &TraceRequest::input_tokens), 900);
+}
+
+TEST(TraceGenerator, AnswersAreWithinTheirLimits) {
+  const auto lengths = [](auto change) {
+    TraceOptions options = small();
+    change(options.workload);
+    std::set<std::uint32_t> found;
+    const Trace trace = generate_trace(options).value();
+    for (const TraceRequest& request : trace.requests) found.insert(request.output_tokens);
+    return found;
+  };
+  EXPECT_LT(*lengths([](spec::WorkloadSpec&) {}).begin(), 50U) << "answers end before a limit that is all alike";
+  EXPECT_GE(*lengths([](spec::WorkloadSpec& w) { w.max_tokens_min = 200; }).begin(), 200U);
+  EXPECT_EQ(lengths([](spec::WorkloadSpec& w) { w.ignore_eos = true; }), std::set<std::uint32_t>{300});
+}
+
 TEST(TraceGenerator, RefusesInvalidOptions) {
   const auto message = [](auto change) {
     TraceOptions options = small();

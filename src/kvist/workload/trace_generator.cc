@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <tuple>
 #include <utility>
 
 #include "kvist/base/random.h"
+#include "kvist/workload/drawn_count.h"
 #include "kvist/workload/load_driver.h"
 
 namespace kvist::workload {
@@ -25,8 +27,13 @@ struct Draft {
   std::uint32_t output_tokens = 0;
 };
 
-std::uint32_t draw(RandomStream& random, std::uint32_t low, std::uint32_t high) {
-  return static_cast<std::uint32_t>(random.uniform_int(low, high));
+/// Lengths of answers. A workload has limits only; of one that names nothing but the greatest, answers end by
+/// themselves somewhere below it.
+spec::BoundedCount answer_tokens_of(const TraceOptions& options) {
+  const spec::WorkloadSpec& w = options.workload;
+  const bool is_greatest_only = w.max_tokens_min == 0 && w.answer_law.kind == spec::CountLawKind::kUniform;
+  if (!is_greatest_only || w.ignore_eos) return w.answer_tokens();
+  return {.low = std::min(options.output_tokens_min, w.max_tokens), .high = w.max_tokens, .law = {}};
 }
 
 /// One conversation. Each turn's prompt is the complete history.
@@ -36,21 +43,21 @@ class ConversationDraft {
                     std::uint32_t conversation, Duration begins)
       : options_(options), conversation_(conversation), at_(begins) {
     RandomStream random(mix_seed({options.workload.seed, seed_part("trace conversation"), conversation}));
-    turns_ = draw(random, options.workload.turns_min, options.workload.turns_max);
-    starter_ = draw(random, 0, static_cast<std::uint32_t>(starter_tokens.size()) - 1);
+    turns_ = draw(options.workload.turns(), random);
+    starter_ = static_cast<std::uint32_t>(random.uniform_int(0, std::ssize(starter_tokens) - 1));
     input_tokens_ = starter_tokens[starter_];
     random_ = random;
   }
 
   void append_to(std::vector<Draft>& out) {
-    const spec::WorkloadSpec& w = options_.workload;
+    const spec::BoundedCount answers = answer_tokens_of(options_);
     for (std::uint32_t turn = 0; turn < turns_; ++turn) {
-      const std::uint32_t output = draw(random_, std::min(options_.output_tokens_min, w.max_tokens), w.max_tokens);
+      const std::uint32_t output = draw(answers, random_);
       const Duration at = std::chrono::floor<std::chrono::milliseconds>(at_);  // the resolution of Mooncake's traces
       out.push_back({at, conversation_, turn, starter_, input_tokens_, output});
       at_ += options_.time_to_first_token + output * options_.time_per_token +
              from_seconds(random_.exponential(to_seconds(options_.think_time)));
-      input_tokens_ += output + draw(random_, w.follow_up_tokens_min, w.follow_up_tokens_max);
+      input_tokens_ += output + draw(options_.workload.follow_up_tokens(), random_);
     }
   }
 
@@ -139,7 +146,7 @@ Result<Trace> generate_trace(const TraceOptions& options) {
   const spec::WorkloadSpec& w = options.workload;
   RandomStream random(mix_seed({w.seed, seed_part("trace")}));
   std::vector<std::uint32_t> starter_tokens(w.starters);
-  for (std::uint32_t& tokens : starter_tokens) tokens = draw(random, w.starter_tokens_min, w.starter_tokens_max);
+  for (std::uint32_t& tokens : starter_tokens) tokens = draw(w.starter_tokens(), random);
 
   std::vector<Draft> drafts;
   Duration begins{};

@@ -12,8 +12,9 @@ namespace kvist::workload {
 
 /// The options of a generated trace.
 struct TraceOptions {
-  /// Turns, starters, lengths, starts per second, tokens per hash and seed; answers have 1 to max_tokens tokens or
-  /// those of output_tokens_min.
+  /// Turns, starters, lengths (by their laws), starts per second, tokens per hash and seed. Answers have the length
+  /// that is drawn as their limit; if only one limit for all is given, output_tokens_min to that, unless ignore_eos is
+  /// set.
   spec::WorkloadSpec workload;
   std::uint32_t conversations = 1'000;
   std::uint32_t output_tokens_min = 16;
