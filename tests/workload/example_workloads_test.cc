@@ -1,8 +1,11 @@
 // examples/workloads: what they drive is what their files say.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <numeric>
+#include <sstream>
 
 #include "kvist/spec/files.h"
 #include "kvist/workload/load_input.h"
@@ -67,6 +70,14 @@ TEST(ExampleWorkloads, ReasoningAsksLittleAndIsAnsweredAtLength) {
     return !next.empty() && next[0].turn == 1;
   });
   EXPECT_NEAR(static_cast<double>(goes_on), 500, 80);
+}
+
+TEST(ExampleWorkloads, TheirCommandsNameTheTargetAsLoadgenDoes) {
+  for (const char* name : {"chat.yaml", "summaries.yaml", "reasoning.yaml"}) {
+    std::ostringstream text;
+    text << std::ifstream(KVIST_SOURCE_DIR "/examples/workloads/" + std::string(name)).rdbuf();
+    EXPECT_THAT(text.str(), testing::HasSubstr("kvist loadgen --target http://")) << name;
+  }
 }
 
 TEST(ExampleWorkloads, TheyCanBeMixed) {
