@@ -27,7 +27,7 @@ TEST(TraceFile, ReadsMooncakeLines) {
       "\n" +
           std::string(kLine) +
           "\n"
-          R"({"chat_id": 7, "timestamp": 27482.0005, "input_length": 1, "output_length": 1, "hash_ids": [18446744073709551615]})",
+          R"({"turn": 7, "timestamp": 27482.0005, "input_length": 1, "output_length": 1, "hash_ids": [18446744073709551615]})",
       "trace");
   ASSERT_TRUE(trace.has_value()) << trace.error().message;
   ASSERT_EQ(trace->requests.size(), 3U);
@@ -126,6 +126,37 @@ TEST(TraceFile, ReadsBailianChats) {
   EXPECT_THAT(follow_ups_of(*trace), ElementsAre("2 <- 0"));
   EXPECT_THAT(parse_trace(R"({"chat_id": 1, "parent_chat_id": -1, "timestamp": 1e10})", "t").error().message,
               HasSubstr("t:1: timestamp: expected seconds"));
+}
+
+TEST(TraceFile, TheFirstRowOfBailianSpeaksForAll) {
+  const std::string first =
+      R"({"chat_id": 1, "parent_chat_id": -1, "timestamp": 1, "input_length": 16, "hash_ids": [1], )"
+      R"("output_length": 5})"
+      "\n";
+  const auto trace = parse_trace(
+      first + R"({"chat_id": 2, "timestamp": 2, "input_length": 20, "output_length": 5, "hash_ids": [1, 2]})", "t");
+  ASSERT_TRUE(trace.has_value()) << trace.error().message;
+  EXPECT_EQ(trace->requests[1].at, milliseconds(2'000)) << "a row without a parent is a first turn like any other";
+  EXPECT_THAT(parse_trace(first + R"({"timestamp": 2, "input_length": 16, "output_length": 5, "hash_ids": [1]})", "t")
+                  .error()
+                  .message,
+              HasSubstr("t:2: chat_id: required, but missing"));
+}
+
+TEST(TraceFile, ParentsOfBailianAreUnambiguous) {
+  const auto error_of = [](const std::vector<std::pair<int, int>>& chats_and_parents) {
+    std::string text;
+    for (const auto& [chat, parent] : chats_and_parents) {
+      text += R"({"timestamp": 1, "input_length": 16, "output_length": 5, "hash_ids": [1], "chat_id": )" +
+              std::to_string(chat) + R"(, "parent_chat_id": )" + std::to_string(parent) + "}\n";
+    }
+    const auto trace = parse_trace(text, "t");
+    return trace ? std::string() : trace.error().message;
+  };
+  EXPECT_THAT(error_of({{1, -1}, {2, 2}}), StartsWith("t:2: parent_chat_id: leads back to this row"));
+  EXPECT_THAT(error_of({{9, 1}, {1, 2}, {2, 3}, {3, 1}}), StartsWith("t:2: parent_chat_id: leads back to this row"));
+  EXPECT_THAT(error_of({{1, -1}, {1, -1}, {2, 1}}), StartsWith("t:2: chat_id: that of line 1 too"));
+  EXPECT_EQ(error_of({{1, -1}, {1, -1}, {2, 3}, {4, 2}, {5, 2}}), "");
 }
 
 TEST(TraceFile, EverythingIsBounded) {

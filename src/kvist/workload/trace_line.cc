@@ -52,13 +52,25 @@ Result<std::optional<std::uint64_t>> find_name(const JsonObject& object, std::st
   return value->expected("a name or a whole number");
 }
 
-bool is_bailian(const JsonObject& object) {
-  return object.peek("chat_id") && object.peek("parent_chat_id");
+/// Timestamps of the two dialects differ by a factor of 1000, so a row is never taken to be of the other one.
+Result<TraceDialect> dialect_of(const JsonObject& object, std::optional<TraceDialect> of_rows_before) {
+  const bool has_chat = object.peek("chat_id").has_value();
+  const bool has_parent = object.peek("parent_chat_id").has_value();
+  const TraceDialect dialect =
+      of_rows_before.value_or(has_chat && has_parent ? TraceDialect::kBailian : TraceDialect::kMooncake);
+  if (dialect == TraceDialect::kMooncake && (has_chat || has_parent)) {
+    return object.wrong(has_chat ? "chat_id" : "parent_chat_id",
+                        "not expected: only if the first row has both chat_id and parent_chat_id (-1: a first turn) is "
+                        "this a trace of Bailian's, with seconds and 16 tokens per id");
+  }
+  if (dialect == TraceDialect::kBailian && !has_chat) {
+    return object.wrong("chat_id", "required, but missing: the first row makes this a trace of Bailian's");
+  }
+  return dialect;
 }
 
-Result<void> read_time(const JsonObject& object, TraceLine& line) {
+Result<void> read_time(const JsonObject& object, bool in_seconds, TraceLine& line) {
   constexpr double kSecondMs = 1e3;
-  const bool in_seconds = is_bailian(object);
   KVIST_TRY(const std::optional<Duration> at,
             find_time(object, "timestamp", in_seconds ? kSeconds : kMilliseconds, in_seconds ? kSecondMs : 1));
   line.has_timestamp = at.has_value();
@@ -66,11 +78,11 @@ Result<void> read_time(const JsonObject& object, TraceLine& line) {
   return {};
 }
 
-Result<void> read_links(const JsonObject& object, TraceLine& line) {
+Result<void> read_links(const JsonObject& object, bool is_bailian, TraceLine& line) {
   KVIST_TRY(line.session, find_name(object, "session_id"));
   KVIST_TRY(line.delay, find_time(object, object.peek("delay") ? "delay" : "delay_ms", kMilliseconds));
   KVIST_TRY(line.follows, object.find_unsigned("follows", 0, ~std::uint64_t{0}));
-  if (!is_bailian(object)) return {};
+  if (!is_bailian) return {};
   KVIST_TRY(line.chat, find_name(object, "chat_id"));
   KVIST_TRY(line.parent_chat, find_name(object, "parent_chat_id"));
   return {};
@@ -131,8 +143,12 @@ Result<std::optional<TraceLine>> TraceLineParser::parse(std::string_view text) {
 Result<TraceLine> TraceLineParser::read_line(std::string_view text) {
   KVIST_TRY(const JsonObject object, document_.parse_object(text));
   TraceLine line{.number = line_, .request = {}};
-  KVIST_TRY_VOID(read_time(object, line));
-  KVIST_TRY_VOID(read_links(object, line));
+  if (!is_record_) {
+    KVIST_TRY(dialect_, dialect_of(object, dialect_));
+  }
+  const bool is_bailian = dialect_ == TraceDialect::kBailian;
+  KVIST_TRY_VOID(read_time(object, is_bailian, line));
+  KVIST_TRY_VOID(read_links(object, is_bailian, line));
   if (!line.has_timestamp && ((!line.session && !line.follows) || line.chat)) {
     KVIST_TRY_VOID(object.require("timestamp"));
   }

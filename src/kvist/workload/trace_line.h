@@ -16,6 +16,12 @@
 
 namespace kvist::workload {
 
+/// What a trace's first row says of all its rows.
+enum class TraceDialect : std::uint8_t {
+  kMooncake,  ///< also Dynamo's: milliseconds, sessions
+  kBailian,   ///< seconds, chats that name the one before
+};
+
 /// A request as its line has it, and what the line says of others. Which of it is there depends on the dialect.
 struct TraceLine {
   std::size_t number = 0;  ///< of the line, from 1
@@ -52,6 +58,7 @@ class TraceLineParser {
   const TraceLimits limits_;
   JsonDocument document_;
   bool is_record_ = false;  // a head was read
+  std::optional<TraceDialect> dialect_;
   std::size_t line_ = 0;
   std::size_t requests_ = 0;
   std::size_t ids_read_ = 0;

@@ -18,8 +18,42 @@ void sort_by_instant(std::vector<TraceLine>& lines) {
   std::ranges::stable_sort(lines, {}, [](const TraceLine& line) { return line.request.at; });
 }
 
+/// That no chain of parents leads back to where it began, and each named parent is one row.
+Result<void> check_parents(const std::vector<TraceLine>& lines, const TraceLineParser& parser) {
+  constexpr std::size_t kNoRow = ~std::size_t{0};
+  std::unordered_map<std::uint64_t, std::size_t> rows;
+  std::unordered_map<std::uint64_t, std::size_t> again;
+  for (std::size_t row = 0; row < lines.size(); ++row) {
+    if (!rows.try_emplace(*lines[row].chat, row).second) again.try_emplace(*lines[row].chat, row);
+  }
+  const auto parent_of = [&](std::size_t row) {
+    if (!lines[row].parent_chat) return kNoRow;
+    const auto parent = rows.find(*lines[row].parent_chat);
+    return parent == rows.end() ? kNoRow : parent->second;
+  };
+  std::vector<std::size_t> walked(lines.size(), kNoRow);  // from which row on a walk came by
+  for (std::size_t row = 0; row < lines.size(); ++row) {
+    if (const std::size_t parent = parent_of(row); parent != kNoRow) {
+      if (const auto other = again.find(*lines[parent].chat); other != again.end()) {
+        return parser.invalid(lines[other->second].number,
+                              fmt::format("chat_id: that of line {} too, so the parent_chat_id of line {} names two "
+                                          "rows; want one",
+                                          lines[parent].number, lines[row].number));
+      }
+    }
+    std::size_t at = row;
+    for (; at != kNoRow && walked[at] == kNoRow; at = parent_of(at)) walked[at] = row;
+    if (at != kNoRow && walked[at] == row) {
+      return parser.invalid(lines[at].number,
+                            "parent_chat_id: leads back to this row; want that of an earlier turn, or -1");
+    }
+  }
+  return {};
+}
+
 /// By chat_id and parent_chat_id. A turn whose parent is not in the trace is a first one.
-Trace linked_by_chat(std::vector<TraceLine> lines) {
+Result<Trace> linked_by_chat(std::vector<TraceLine> lines, const TraceLineParser& parser) {
+  KVIST_TRY_VOID(check_parents(lines, parser));
   sort_by_instant(lines);
   Trace trace{.requests = {}, .tokens_per_hash = kBailianTokensPerHash};
   std::unordered_map<std::uint64_t, std::uint32_t> places;
@@ -126,7 +160,7 @@ class RecordLinks {
 }  // namespace
 
 Result<Trace> linked_trace(std::vector<TraceLine> lines, const TraceLineParser& parser) {
-  if (lines.front().chat) return linked_by_chat(std::move(lines));
+  if (lines.front().chat) return linked_by_chat(std::move(lines), parser);
   Trace trace;
   trace.requests.reserve(lines.size());
   std::unordered_map<std::uint64_t, std::uint32_t> last_of_session;
