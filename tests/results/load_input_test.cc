@@ -100,6 +100,12 @@ TEST_F(LoadInputTest, ErrorsListTheAvailableLevels) {
   EXPECT_FALSE(std::filesystem::exists(path("none.sqlite")));
 }
 
+TEST_F(LoadInputTest, IdsOfATraceFitTheTokensThatTheyStandFor) {
+  std::ofstream(path("t.jsonl")) << R"({"timestamp": 5, "input_length": 32, "output_length": 7, "hash_ids": [8, 9]})";
+  EXPECT_TRUE(load_input({.file = path("t.jsonl"), .tokens_per_hash = 16}).has_value());
+  EXPECT_THAT(load_input({.file = path("t.jsonl")}).error().message, HasSubstr("tokens_per_hash 16 would fit"));
+}
+
 TEST_F(LoadInputTest, AReplayIsNotReplayed) {
   spec::SweepSpec sweep = small_sweep();
   sweep.workload.trace.file = "/traces/t.jsonl";

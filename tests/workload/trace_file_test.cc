@@ -18,8 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr const char* kLine =
-    R"({"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47]})";
+constexpr const char* kLine = R"({"timestamp": 27482, "input_length": 955, "output_length": 52, "hash_ids": [46, 47]})";
 
 TEST(TraceFile, ReadsMooncakeLines) {
   const auto trace = parse_trace(
@@ -34,7 +33,7 @@ TEST(TraceFile, ReadsMooncakeLines) {
   EXPECT_EQ(trace->requests[0].at, Duration(0));
   EXPECT_EQ(trace->requests[0].output_tokens, 0U);
   EXPECT_EQ(trace->requests[1].at, milliseconds(27'482));
-  EXPECT_EQ(trace->requests[1].input_tokens, 6'955U);
+  EXPECT_EQ(trace->requests[1].input_tokens, 955U);
   EXPECT_EQ(trace->requests[1].output_tokens, 52U);
   EXPECT_THAT(trace->requests[1].hash_ids, ElementsAre(46, 47));
   EXPECT_EQ(trace->requests[2].at, milliseconds(27'482) + microseconds(1));
@@ -61,6 +60,15 @@ TEST(TraceFile, ErrorsNameTheLineAndWhatWouldBeRight) {
        "hash_ids[0]: expected a whole number"},
       {R"({"timestamp": 3, "input_length": 5, "output_length": 5, "hash_ids": []})",
        "timestamp: 3 ms comes after 27482 ms; sort the trace by timestamp"},
+      {R"({"timestamp": 27483, "input_length": 5, "output_length": 5, "hash_ids": [18446744073709551616]})",
+       "not valid JSON: a number is malformed or beyond 64 bits"},
+      {R"({"timestamp": 27483, "input_length": 1000, "output_length": 5, "hash_ids": [1, 2, 3, 4]})",
+       "hash_ids: 4 for an input_length of 1000; want 2 with tokens_per_hash 512 (or none); "
+       "workload.trace.tokens_per_hash 256 would fit"},
+      {R"({"timestamp": 27483, "input_length": 5, "output_length": 5, "hash_ids": [1, 2, 3, 4, 5, 6]})",
+       "hash_ids: 6 for an input_length of 5; want 1 with tokens_per_hash 512 (or none)"},
+      {R"({"timestamp": 27483, "input_length": 5, "output_length": 5, "hash_ids": [], "chat_id": 1})",
+       "chat_id: not expected: only if the first row has both"},
       {R"({"timestamp": 27483, "input_length": 5, "output_length": 5, "hash_ids": [[[[[[[[[[]]]]]]]]]]})",
        "nested more than 8 deep"},
   };
@@ -159,6 +167,19 @@ TEST(TraceFile, ParentsOfBailianAreUnambiguous) {
   EXPECT_EQ(error_of({{1, -1}, {1, -1}, {2, 3}, {4, 2}, {5, 2}}), "");
 }
 
+TEST(TraceFile, ListsOfIdsHaveTheLengthOfTheirPrompts) {
+  const auto with = [](const char* ids, std::uint32_t tokens_per_hash) {
+    const std::string row = R"({"timestamp": 1, "output_length": 5, "input_length": 100, "hash_ids": )";
+    return parse_trace(row + ids + "}", "t", {}, tokens_per_hash).has_value();
+  };
+  EXPECT_TRUE(with("[1, 2, 3]", 48)) << "one for the incomplete block";
+  EXPECT_TRUE(with("[1, 2]", 48)) << "none for it";
+  EXPECT_TRUE(with("[]", 48)) << "a prompt that shares nothing";
+  EXPECT_FALSE(with("[1]", 48));
+  EXPECT_FALSE(with("[1, 2, 3, 4]", 48));
+  EXPECT_FALSE(with("[1, 2, 3]", 0));
+}
+
 TEST(TraceFile, EverythingIsBounded) {
   const std::string three = std::string(kLine) + "\n" + kLine + "\n" + kLine + "\n";
   EXPECT_TRUE(parse_trace(three, "t", {.line_bytes = 200, .requests = 3, .hash_ids = 6}).has_value());
@@ -184,9 +205,11 @@ Trace random_trace(RandomStream& random, std::int64_t requests) {
   for (std::int64_t i = 0; i < requests; ++i) {
     at += random.uniform() < 0.5 ? Duration(milliseconds(random.uniform_int(0, 5'000)))
                                  : Duration(microseconds(random.uniform_int(0, 5'000)));
-    TraceRequest request{at, static_cast<std::uint32_t>(random.uniform_int(1, 20'000)),
+    TraceRequest request{at,
+                         static_cast<std::uint32_t>(random.uniform_int(1, 20'000)),
                          static_cast<std::uint32_t>(random.uniform_int(0, 2'000)),
-                         std::vector<std::uint64_t>(static_cast<std::size_t>(random.uniform_int(0, 40)))};
+                         {}};
+    request.hash_ids.resize((request.input_tokens + kTokensPerHash - 1) / kTokensPerHash);
     for (std::uint64_t& id : request.hash_ids) id = random.next() >> random.uniform_int(0, 63);
     trace.requests.push_back(std::move(request));
   }

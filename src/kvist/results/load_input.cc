@@ -60,7 +60,7 @@ Result<workload::LoadInput> load_input(const spec::TraceSpec& trace) {
   workload::LoadInput input;
   if (trace.file.empty()) return input;
   if (trace.file.ends_with(".jsonl")) {
-    KVIST_TRY(workload::Trace loaded, workload::load_trace(trace.file));
+    KVIST_TRY(workload::Trace loaded, workload::load_trace(trace.file, {}, trace.tokens_per_hash));
     input.trace = std::make_shared<const workload::Trace>(std::move(loaded));
     return input;
   }

@@ -11,6 +11,7 @@ namespace kvist::workload {
 
 /// Prompt tokens that one id stands for, where neither the file nor the user says otherwise: Mooncake's.
 inline constexpr std::uint32_t kTokensPerHash = 512;
+inline constexpr std::uint32_t kMaxTokensPerHash = 65'536;
 
 /// A request that was sent only after an earlier one had been answered.
 struct FollowUp {

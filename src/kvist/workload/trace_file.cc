@@ -23,9 +23,9 @@ class TraceReader {
     if (line) lines_.push_back(*std::move(line));
     return {};
   }
-  [[nodiscard]] Result<Trace> finish() {
+  [[nodiscard]] Result<Trace> finish(std::uint32_t tokens_per_hash) {
     if (lines_.empty()) return fail(ErrorCode::kInvalidArgument, name_ + ": holds no request");
-    return linked_trace(std::move(lines_), parser_);
+    return linked_trace(std::move(lines_), parser_, tokens_per_hash);
   }
 
  private:
@@ -47,17 +47,18 @@ void write_milliseconds(JsonWriter& json, std::string_view key, Duration at) {
 
 }  // namespace
 
-Result<Trace> parse_trace(std::string_view text, const std::string& name, const TraceLimits& limits) {
+Result<Trace> parse_trace(std::string_view text, const std::string& name, const TraceLimits& limits,
+                          std::uint32_t tokens_per_hash) {
   if (is_record(text)) {
     KVIST_TRY(RecordedTraffic traffic, parse_record(text, name, limits));
     return std::move(traffic.trace);
   }
   TraceReader reader(name, limits);
   KVIST_TRY_VOID(for_each_line(text, [&](std::string_view line, bool) { return reader.add_line(line); }));
-  return reader.finish();
+  return reader.finish(tokens_per_hash);
 }
 
-Result<Trace> load_trace(const std::string& path, const TraceLimits& limits) {
+Result<Trace> load_trace(const std::string& path, const TraceLimits& limits, std::uint32_t tokens_per_hash) {
   constexpr std::size_t kHeadBytes = 64;
   if (is_record(first_line_of_file(path, kHeadBytes))) {
     KVIST_TRY(RecordedTraffic traffic, load_record(path, limits));
@@ -66,7 +67,7 @@ Result<Trace> load_trace(const std::string& path, const TraceLimits& limits) {
   TraceReader reader(path, limits);
   KVIST_TRY_VOID(for_each_line_of_file(path, limits.line_bytes,
                                        [&](std::string_view line, bool) { return reader.add_line(line); }));
-  return reader.finish();
+  return reader.finish(tokens_per_hash);
 }
 
 std::string trace_text(const Trace& trace) {

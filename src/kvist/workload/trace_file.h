@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -17,10 +18,14 @@ struct TraceLimits {
   std::size_t hash_ids = 100'000'000;  ///< of all requests
 };
 
-/// Reads a trace from its text. Errors have `name`, the line, its content and what would be right.
-[[nodiscard]] Result<Trace> parse_trace(std::string_view text, const std::string& name, const TraceLimits& limits = {});
+/// Reads a trace from its text. Errors have `name`, the line, its content and what would be right. `tokens_per_hash` is
+/// what the user says an id stands for, to see whether the lists of ids have that length; 0: what the file says, else
+/// kTokensPerHash.
+[[nodiscard]] Result<Trace> parse_trace(std::string_view text, const std::string& name, const TraceLimits& limits = {},
+                                        std::uint32_t tokens_per_hash = 0);
 /// Reads a trace from a file, piece by piece.
-[[nodiscard]] Result<Trace> load_trace(const std::string& path, const TraceLimits& limits = {});
+[[nodiscard]] Result<Trace> load_trace(const std::string& path, const TraceLimits& limits = {},
+                                       std::uint32_t tokens_per_hash = 0);
 
 /// The text of a trace, which parse_trace() reads as the same trace, except that instants are rounded to microseconds
 /// and that a block is taken to have 512 tokens.

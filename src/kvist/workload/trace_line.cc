@@ -12,7 +12,6 @@ namespace {
 
 constexpr double kMaxMilliseconds = 1e12;  // 31 years: far from the end of 64 bits of nanoseconds
 constexpr std::uint64_t kMaxTokens = 16U << 20;
-constexpr std::uint64_t kMaxTokensPerHash = 65'536;
 constexpr std::size_t kDepth = 8;  // a request is a flat object with one list
 constexpr std::string_view kMilliseconds = "milliseconds, a number from 0 to 1e12";
 constexpr std::string_view kSeconds = "seconds, a number from 0 to 1e9";

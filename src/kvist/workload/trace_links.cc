@@ -70,6 +70,30 @@ Result<Trace> linked_by_chat(std::vector<TraceLine> lines, const TraceLineParser
   return trace;
 }
 
+/// The least power of two that an id may stand for if a prompt has so many; preferably with an id for the tokens after
+/// the last complete block, as all but kvist's records have it.
+std::optional<std::uint64_t> fitting_tokens_per_hash(std::uint64_t tokens, std::uint64_t ids) {
+  for (const bool has_last : {true, false}) {
+    for (std::uint64_t per_id = 1; per_id <= kMaxTokensPerHash; per_id *= 2) {
+      if (ids == (tokens + (has_last ? per_id - 1 : 0)) / per_id) return per_id;
+    }
+  }
+  return std::nullopt;
+}
+
+/// With a wrong number of tokens per id prompts would share wholly other beginnings than recorded.
+Result<void> check_hash_ids(const TraceLine& line, std::uint32_t tokens_per_hash, const TraceLineParser& parser) {
+  const std::uint64_t tokens = line.request.input_tokens;
+  const std::uint64_t ids = line.request.hash_ids.size();
+  const std::uint64_t most = (tokens + tokens_per_hash - 1) / tokens_per_hash;
+  if (ids == 0 || ids == most || ids == tokens / tokens_per_hash) return {};
+  const auto fitting = fitting_tokens_per_hash(tokens, ids);
+  return parser.invalid(
+      line.number, fmt::format("hash_ids: {} for an input_length of {}; want {} with tokens_per_hash {} (or none){}",
+                               ids, tokens, most, tokens_per_hash,
+                               fitting ? fmt::format("; workload.trace.tokens_per_hash {} would fit", *fitting) : ""));
+}
+
 /// The row that a line of Mooncake's dialects follows; nothing where it follows none.
 Result<std::optional<FollowUp>> follow_up_of(const TraceLine& line, std::size_t place,
                                              const std::unordered_map<std::uint64_t, std::uint32_t>& last_of_session,
@@ -159,8 +183,12 @@ class RecordLinks {
 
 }  // namespace
 
-Result<Trace> linked_trace(std::vector<TraceLine> lines, const TraceLineParser& parser) {
-  if (lines.front().chat) return linked_by_chat(std::move(lines), parser);
+Result<Trace> linked_trace(std::vector<TraceLine> lines, const TraceLineParser& parser, std::uint32_t tokens_per_hash) {
+  const bool is_bailian = lines.front().chat.has_value();
+  if (tokens_per_hash == 0) tokens_per_hash = kTokensPerHash;
+  if (is_bailian) tokens_per_hash = kBailianTokensPerHash;
+  for (const TraceLine& line : lines) KVIST_TRY_VOID(check_hash_ids(line, tokens_per_hash, parser));
+  if (is_bailian) return linked_by_chat(std::move(lines), parser);
   Trace trace;
   trace.requests.reserve(lines.size());
   std::unordered_map<std::uint64_t, std::uint32_t> last_of_session;
