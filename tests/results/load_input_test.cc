@@ -100,6 +100,14 @@ TEST_F(LoadInputTest, ErrorsListTheAvailableLevels) {
   EXPECT_FALSE(std::filesystem::exists(path("none.sqlite")));
 }
 
+TEST_F(LoadInputTest, WhatHoldsNoResultsIsNotMadeADatabase) {
+  std::ofstream(path("empty.sqlite")).flush();
+  EXPECT_THAT(load_input({.file = path("empty.sqlite")}).error().message, HasSubstr("no results database"));
+  EXPECT_EQ(std::filesystem::file_size(path("empty.sqlite")), 0U);
+  std::filesystem::create_directory(path("folder.sqlite"));
+  EXPECT_THAT(load_input({.file = path("folder.sqlite")}).error().message, HasSubstr("no results database"));
+}
+
 TEST_F(LoadInputTest, IdsOfATraceFitTheTokensThatTheyStandFor) {
   std::ofstream(path("t.jsonl")) << R"({"timestamp": 5, "input_length": 32, "output_length": 7, "hash_ids": [8, 9]})";
   EXPECT_TRUE(load_input({.file = path("t.jsonl"), .tokens_per_hash = 16}).has_value());

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -235,6 +237,11 @@ TEST_F(TraceFileTest, AFileIsReadAsItsText) {
   std::ofstream(path_) << kLine << "\n" << std::string(1'000'000, ' ');  // a line that does not end
   EXPECT_THAT(load_trace(path_, {.line_bytes = 1'000}).error().message, StartsWith(path_ + ":2: longer than 1000"));
   EXPECT_EQ(load_trace(path_ + ".none").error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(TraceFileTest, APipeIsRefused) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_THAT(load_trace(path_).error().message, HasSubstr("not a regular file"));
 }
 
 }  // namespace

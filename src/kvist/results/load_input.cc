@@ -65,8 +65,10 @@ Result<workload::LoadInput> load_input(const spec::TraceSpec& trace) {
     return input;
   }
   // Opening a store creates it if it does not exist, which a mistyped path must not do.
-  if (!std::filesystem::is_regular_file(trace.file)) {
-    return fail(ErrorCode::kNotFound, trace.file + ": no such file");
+  if (!std::filesystem::exists(trace.file)) return fail(ErrorCode::kNotFound, trace.file + ": no such file");
+  // An empty file would become an empty database.
+  if (!std::filesystem::is_regular_file(trace.file) || std::filesystem::file_size(trace.file) == 0) {
+    return fail(ErrorCode::kInvalidArgument, trace.file + ": no results database; want one that kvist has written");
   }
   KVIST_TRY(const auto store, Store::open(trace.file));
   auto recorded = load_recorded_level(*store, trace.run, trace.level);

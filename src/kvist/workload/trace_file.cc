@@ -1,6 +1,8 @@
 #include "kvist/workload/trace_file.h"
 
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "kvist/base/json_writer.h"
@@ -59,6 +61,10 @@ Result<Trace> parse_trace(std::string_view text, const std::string& name, const 
 }
 
 Result<Trace> load_trace(const std::string& path, const TraceLimits& limits, std::uint32_t tokens_per_hash) {
+  // Of what is no file, such as a pipe, opening might never return.
+  if (std::error_code unknown; std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path)) {
+    return fail(ErrorCode::kInvalidArgument, path + ": not a regular file; want a trace as one");
+  }
   constexpr std::size_t kHeadBytes = 64;
   if (is_record(first_line_of_file(path, kHeadBytes))) {
     KVIST_TRY(RecordedTraffic traffic, load_record(path, limits));

@@ -23,7 +23,7 @@ struct TraceLimits {
 /// kTokensPerHash.
 [[nodiscard]] Result<Trace> parse_trace(std::string_view text, const std::string& name, const TraceLimits& limits = {},
                                         std::uint32_t tokens_per_hash = 0);
-/// Reads a trace from a file, piece by piece.
+/// Reads a trace from a file, piece by piece. It is opened more than once, so it must be a regular one.
 [[nodiscard]] Result<Trace> load_trace(const std::string& path, const TraceLimits& limits = {},
                                        std::uint32_t tokens_per_hash = 0);
 
