@@ -197,5 +197,31 @@ TEST(LoadInput, ALoadThatCannotBeDrivenIsRefused) {
   EXPECT_THAT(message(spec, {.trace = trace, .recorded = {}}), HasSubstr("speed is 0"));
 }
 
+TEST(LoadInput, SettingsThatAReplayDoesNotUseAreRefused) {
+  const auto message = [](const spec::TraceSpec& trace, bool is_run) {
+    spec::WorkloadSpec spec;
+    spec.trace = trace;
+    LoadInput input;
+    if (is_run) {
+      input.recorded = std::make_shared<RecordedLevel>();
+    } else {
+      Trace one;
+      one.requests = {{Duration(0), 1, 1, {}}};
+      input.trace = std::make_shared<Trace>(one);
+    }
+    const Result<void> checked = check_load(spec, input);
+    return checked ? std::string() : checked.error().message;
+  };
+  EXPECT_EQ(message({.file = "t.jsonl", .speed = 2, .tokens_per_hash = 16}, false), "");
+  EXPECT_EQ(message({.file = "t.sqlite", .run = 1, .level = 2, .speed = 2}, true), "");
+  EXPECT_THAT(message({.file = "t.jsonl", .loop = spec::TraceLoop::kClosed, .speed = 2}, false),
+              HasSubstr("trace speed of t.jsonl: is for `loop: open`"));
+  EXPECT_THAT(message({.file = "t.sqlite", .tokens_per_hash = 16}, true), HasSubstr("tokens_per_hash of t.sqlite"));
+  EXPECT_THAT(message({.file = "t.sqlite", .sessions = spec::TraceSessions::kIgnore}, true),
+              HasSubstr("sessions of t.sqlite"));
+  EXPECT_THAT(message({.file = "t.jsonl", .run = 1}, false), HasSubstr("run of t.jsonl: is for a results database"));
+  EXPECT_THAT(message({.file = "t.jsonl", .level = 1}, false), HasSubstr("level of t.jsonl"));
+}
+
 }  // namespace
 }  // namespace kvist::workload::recorded_source_test

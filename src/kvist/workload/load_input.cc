@@ -30,6 +30,26 @@ std::uint32_t tokens_per_hash(const spec::TraceSpec& spec, const Trace& trace) {
   return spec.tokens_per_hash != 0 ? spec.tokens_per_hash : trace.tokens_per_hash.value_or(kTokensPerHash);
 }
 
+/// A setting of a trace that has no effect is an error, because it shows a misunderstanding.
+Result<void> refuse_idle_settings(const spec::TraceSpec& trace, const LoadInput& input) {
+  const auto refuse = [&](std::string_view key, std::string_view why) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("workload: trace {} of {}: {}", key, trace.file, why));
+  };
+  if (trace.loop == spec::TraceLoop::kClosed && trace.speed != 1) {
+    return refuse("speed", "is for `loop: open`; in a closed loop a request begins as soon as a place is free");
+  }
+  if (input.recorded) {
+    if (trace.tokens_per_hash != 0) return refuse("tokens_per_hash", "is for a trace of ids; a run has its texts");
+    if (trace.sessions != spec::TraceSessions::kFollow) {
+      return refuse("sessions", "is for a trace of requests; a run has conversations");
+    }
+    return {};
+  }
+  if (trace.run != 0) return refuse("run", "is for a results database (*.sqlite)");
+  if (trace.level != 0) return refuse("level", "is for a results database (*.sqlite)");
+  return {};
+}
+
 }  // namespace
 
 Result<void> check_load(const spec::WorkloadSpec& spec, const LoadInput& input) {
@@ -44,6 +64,7 @@ Result<void> check_load(const spec::WorkloadSpec& spec, const LoadInput& input) 
   if (input.trace && input.trace->requests.empty()) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("workload: trace {} holds no request", trace.file));
   }
+  KVIST_TRY_VOID(refuse_idle_settings(trace, input));
   if (!std::isfinite(trace.speed) || trace.speed <= 0) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("workload: trace speed is {}; want > 0", trace.speed));
   }

@@ -1,15 +1,24 @@
 #include "kvist/workload/text_lines.h"
 
 #include <fstream>
+#include <utility>
 
 namespace kvist::workload {
 namespace {
 
 constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+/// Programs of Windows begin a file of UTF-8 with a mark that is no part of the text.
+std::string_view without_mark(std::string_view text) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  return text;
+}
 
 }  // namespace
 
 Result<void> for_each_line(std::string_view text, const OnLine& on_line) {
+  text = without_mark(text);
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     const bool ended = end != std::string_view::npos;
@@ -24,12 +33,13 @@ Result<void> for_each_line_of_file(const std::string& path, std::size_t line_byt
   if (!file) return fail(ErrorCode::kNotFound, path + ": cannot be opened");
   std::string pending;  // a line whose end has not come yet
   std::string piece(kPieceBytes, '\0');
+  bool is_first = true;
   for (bool more = true; more;) {
     file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
     more = static_cast<bool>(file);
     if (file.bad()) return fail(ErrorCode::kInternal, path + ": cannot be read");
     pending.append(piece, 0, static_cast<std::size_t>(file.gcount()));
-    std::string_view rest = pending;
+    std::string_view rest = std::exchange(is_first, false) ? without_mark(pending) : pending;
     for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
       KVIST_TRY_VOID(on_line(rest.substr(0, end), true));
       rest.remove_prefix(end + 1);
@@ -49,7 +59,7 @@ std::string first_line_of_file(const std::string& path, std::size_t most_bytes) 
   std::string text(most_bytes, '\0');
   file.read(text.data(), static_cast<std::streamsize>(most_bytes));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  return text.substr(0, text.find('\n'));
+  return std::string(without_mark(text).substr(0, without_mark(text).find('\n')));
 }
 
 }  // namespace kvist::workload

@@ -1,4 +1,4 @@
-// Line by line through a text or a file.
+// Line by line through a text or a file, without the byte order mark that it may begin with.
 #pragma once
 
 #include <cstddef>
