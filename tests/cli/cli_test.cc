@@ -152,6 +152,28 @@ TEST_F(CliTest, ATraceIsGeneratedAndReplayed) {
   EXPECT_THAT(ran.out, HasSubstr("0 failed"));
 }
 
+TEST_F(CliTest, ATraceIsNotGeneratedWithOptionsThatMeanNothing) {
+  const auto error_of = [this](std::vector<std::string> more) {
+    more.insert(more.begin(), {"trace", "generate", "-o", folder_ + "/t.jsonl"});
+    const Ran ran = kvist(more);
+    EXPECT_NE(ran.status, 0);
+    EXPECT_FALSE(std::filesystem::exists(folder_ + "/t.jsonl"));
+    return ran.err;
+  };
+  EXPECT_THAT(error_of({"--kind", "agents", "--conversations", "3"}), HasSubstr("--conversations: is for chats"));
+  EXPECT_THAT(error_of({"--kind", "agents", "--think-time", "3s"}), HasSubstr("--think-time: is for chats"));
+  EXPECT_THAT(error_of({"--rate", "1"}), HasSubstr("--rate: is for --kind"));
+  EXPECT_THAT(error_of({"--duration", "10 min"}), HasSubstr("--duration: is for --kind"));
+  EXPECT_THAT(error_of({"--kind", "agents", "--duration", "10"}), HasSubstr("--duration"));
+  for (const char* seed : {"-1", "18446744073709551616", "1.5", "0x10"}) {
+    EXPECT_THAT(error_of({"--seed", seed}), HasSubstr("want a whole number from 0 to 18446744073709551615")) << seed;
+  }
+  EXPECT_EQ(
+      kvist({"trace", "generate", "-o", folder_ + "/t.jsonl", "--conversations", "1", "--seed", "18446744073709551615"})
+          .status,
+      0);
+}
+
 /// A database with one run of one level.
 std::string stored_run(const std::string& folder) {
   spec::SweepSpec sweep;

@@ -276,16 +276,17 @@ struct ReportRegressionArguments {
 [[nodiscard]] Result<void> run_report_regression(const ReportRegressionArguments& arguments);
 
 struct TraceGenerateArguments {
-  std::string output;         ///< *.jsonl
-  std::string workload_file;  ///< empty: the default workload
-  std::uint32_t conversations = 1'000;
-  std::optional<std::uint64_t> seed;  ///< nothing: the workload's
-  std::string think_time;             ///< with a unit; empty: the generator's default
-  std::string kind;                   ///< traffic other than chat (workload::TrafficKind); empty: the workload's chats
-  double rate = 1;                    ///< of a kind: starts a second
-  std::string duration = "10 min";    ///< of a kind
+  std::string output;                          ///< *.jsonl
+  std::string workload_file;                   ///< empty: the default workload
+  std::optional<std::uint32_t> conversations;  ///< of chats; nothing: the generator's default
+  std::optional<std::uint64_t> seed;           ///< nothing: the workload's
+  std::string think_time;                      ///< of chats, with a unit; empty: the generator's default
+  std::string kind;            ///< traffic other than chat (workload::TrafficKind); empty: the workload's chats
+  std::optional<double> rate;  ///< of a kind: starts a second; nothing: 1
+  std::string duration;        ///< of a kind, with a unit; empty: ten minutes
 };
-/// `kvist trace generate`: writes a trace in Mooncake's format.
+/// `kvist trace generate`: writes a trace in Mooncake's format. An option that means nothing for the traffic asked for
+/// is an error.
 [[nodiscard]] Result<void> run_trace_generate(const TraceGenerateArguments& arguments);
 
 /// 0: no bound.

@@ -1,8 +1,20 @@
 #include "kvist/cli/loadgen_command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdint>
+#include <limits>
+#include <system_error>
 
 namespace kvist::cli {
+
+std::string wrong_in_seed(const std::string& text) {
+  std::uint64_t seed = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, seed);
+  if (error == std::errc() && stopped == end) return {};
+  return text + ": want a whole number from 0 to " + std::to_string(std::numeric_limits<std::uint64_t>::max());
+}
 
 void LoadgenCommandLine::add_to(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("loadgen", "drive multi-turn chats at an OpenAI-compatible server");
@@ -120,7 +132,7 @@ void LoadgenCommandLine::add_load(CLI::App& command) {
   command.add_option("--requests", a.requests, "end after so many requests");
   command.add_option("--duration", a.duration, "how long, with a unit (30s); without it, until Ctrl-C");
   command.add_option("--warmup", a.warmup, "turns sent so early are not in the summary (5s)");
-  command.add_option("--seed", a.seed, "of texts, lengths and arrivals");
+  command.add_option("--seed", a.seed, "of texts, lengths and arrivals")->check(wrong_in_seed);
   command.add_option("--timeout", a.timeout, "a request is given up after this (120s)");
 }
 

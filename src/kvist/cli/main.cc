@@ -187,7 +187,7 @@ class CommandLine {
     CLI::App* command = model->add_subcommand("create", "write a model with random weights, for tests and demos");
     command->add_option("directory", model_create_.directory, "folder to make")->required();
     command->add_option("--size", model_create_.size, "tiny, small or base");
-    command->add_option("--seed", model_create_.seed, "of the weights and of the text its tokenizer is trained on");
+    command->add_option("--seed", model_create_.seed, "of weights and tokenizer")->check(wrong_in_seed);
     command->add_option("--vocabulary", model_create_.vocabulary, "tokens")->check(CLI::Range(300, 1'500));
     command->add_option("--dtype", model_create_.dtype, "bf16, f16 or f32");
     command->callback([this] { action_ = [this] { return create_model(model_create_); }; });
@@ -330,13 +330,13 @@ class CommandLine {
     CLI::App* command = trace->add_subcommand("generate", "write a trace in Mooncake's format");
     command->add_option("-o,--output", trace_.output, "file to write, *.jsonl")->required();
     command->add_option("-f,--file", trace_.workload_file, "file with a `workload:` mapping");
-    command->add_option("--conversations", trace_.conversations, "how many");
-    command->add_option("--seed", trace_.seed, "instead of the workload's");
-    command->add_option("--think-time", trace_.think_time, "mean pause between answer and next turn, with a unit");
+    command->add_option("--conversations", trace_.conversations, "how many chats (1000)");
+    command->add_option("--seed", trace_.seed, "instead of the workload's")->check(wrong_in_seed);
+    command->add_option("--think-time", trace_.think_time, "of chats: mean pause before the next turn (10 s)");
     command->add_option("--kind", trace_.kind,
                         "instead of chats: long_prompts, retrieval, agents, code_completion, reasoning or documents");
-    command->add_option("--rate", trace_.rate, "with --kind: starts a second")->capture_default_str();
-    command->add_option("--duration", trace_.duration, "with --kind: how long, with a unit")->capture_default_str();
+    command->add_option("--rate", trace_.rate, "with --kind: starts a second (1)");
+    command->add_option("--duration", trace_.duration, "with --kind: how long, with a unit (10 min)");
     command->callback([this] { action_ = [this] { return run_trace_generate(trace_); }; });
   }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <utility>
 
 #include "kvist/cli/commands.h"
 #include "kvist/cli/duration_argument.h"
@@ -25,18 +26,36 @@ Result<workload::Trace> generate_kind(const TraceGenerateArguments& arguments) {
   if (!arguments.workload_file.empty()) {
     return fail(ErrorCode::kInvalidArgument, "--kind and --file: want one of them; a kind has its own lengths");
   }
-  workload::TrafficOptions options{.kind = *kind, .seed = arguments.seed.value_or(1), .starts_per_s = arguments.rate};
-  KVIST_TRY(options.duration, parse_duration(arguments.duration, "--duration"));
+  for (const auto& [given, option] : {std::pair{arguments.conversations.has_value(), "--conversations"},
+                                      std::pair{!arguments.think_time.empty(), "--think-time"}}) {
+    if (given) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{}: is for chats; the size of other traffic is said by --rate and --duration", option));
+    }
+  }
+  workload::TrafficOptions options{.kind = *kind, .seed = arguments.seed.value_or(1)};
+  options.starts_per_s = arguments.rate.value_or(options.starts_per_s);
+  if (!arguments.duration.empty()) {
+    KVIST_TRY(options.duration, parse_duration(arguments.duration, "--duration"));
+  }
   return workload::generate_traffic(options);
 }
 
 Result<workload::Trace> generate_chats(const TraceGenerateArguments& arguments) {
+  for (const auto& [given, option] :
+       {std::pair{arguments.rate.has_value(), "--rate"}, std::pair{!arguments.duration.empty(), "--duration"}}) {
+    if (given) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{}: is for --kind; of chats say --conversations, and target_rps (starts a second) in -f",
+                              option));
+    }
+  }
   workload::TraceOptions options;
   if (!arguments.workload_file.empty()) {
     KVIST_TRY(options.workload, spec::load_workload(arguments.workload_file));
   }
   if (arguments.seed) options.workload.seed = *arguments.seed;
-  options.conversations = arguments.conversations;
+  options.conversations = arguments.conversations.value_or(options.conversations);
   if (!arguments.think_time.empty()) {
     KVIST_TRY(options.think_time, parse_duration(arguments.think_time, "--think-time"));
   }
