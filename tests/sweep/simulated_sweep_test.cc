@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "kvist/analysis/comparison.h"
@@ -91,6 +92,20 @@ TEST_F(SimulatedSweepTest, LeavesTheSameFilesBehindAsALiveSweepAndSaysThatItIsSi
   const auto read = spec::read_sweep(YamlNode::parse(run.spec_yaml, "stored").value(), ".");
   ASSERT_TRUE(read.has_value()) << read.error().message;
   EXPECT_EQ(*read, sweep_) << "the whole configuration is stored";
+}
+
+TEST_F(SimulatedSweepTest, SaysWhatBecameOfATrace) {
+  const std::string trace = folder_ + "/t.jsonl";
+  std::ofstream(trace) << R"({"timestamp": 0, "input_length": 900, "output_length": 500, "hash_ids": []})" << "\n"
+                       << R"({"timestamp": 9, "input_length": 100, "output_length": 40, "hash_ids": []})" << "\n";
+  for (spec::WorkerSpec& worker : sweep_.deployment.workers) worker.max_model_len = 1'000;
+  sweep_.workload.trace.file = trace;
+  sweep_.modes = {RoutingMode::kKv};
+  sweep_.levels = {1};
+  const results::LevelRecord level = stored(run()).levels.at(0);
+  EXPECT_THAT(level.remarks, Contains(AllOf(HasSubstr("the trace ended"), HasSubstr("measured up to 12.0 s"))));
+  EXPECT_THAT(level.remarks, Contains(HasSubstr("1 of 2 answers are shorter than the trace has them, most of all that "
+                                                "of request 0 (from 0): 100 of 500 tokens")));
 }
 
 TEST_F(SimulatedSweepTest, RecordsHoldWhatTheMethodAsksFor) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -30,6 +31,7 @@
 #include "kvist/sweep/level_agents.h"
 #include "kvist/sweep/level_summary.h"
 #include "kvist/telemetry/log.h"
+#include "kvist/workload/trace_outcome.h"
 
 namespace kvist::cli {
 namespace {
@@ -202,6 +204,9 @@ report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& or
     level.remarks.push_back(fmt::format("{:.3f} s after its start the load was changed: {}",
                                         to_seconds(applied.at - level.started), workload::text_of(applied.change)));
   }
+  workload::TraceOutcome of_trace(order.input.trace);
+  of_trace.add(level.turns);
+  std::ranges::move(of_trace.remarks(level.started, level.measure_to), std::back_inserter(level.remarks));
   if (run.was_exhausted()) {
     if (std::optional<std::string> remark = report::short_window_remark(level)) level.remarks.push_back(*remark);
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "kvist/base/check.h"
@@ -11,6 +12,7 @@
 #include "kvist/net/time_of_day.h"
 #include "kvist/sweep/arm_settings.h"
 #include "kvist/sweep/load_generator.h"
+#include "kvist/workload/trace_outcome.h"
 
 namespace kvist::sweep {
 namespace {
@@ -123,7 +125,12 @@ Result<void> LiveLevels::run(std::span<const PlannedLevel> levels, const KeepLev
   }
   KVIST_TRY(const std::unique_ptr<LevelLoad> load, make_load(levels.front()));
   LevelRunner runner(*deployer_, *load, sweep_.method, options_.progress, options_.stop, options_.observer);
-  return runner.run(levels, keep);
+  return runner.run(levels, [&](results::LevelRecord& record) {
+    workload::TraceOutcome of_trace(resolved_.input.trace);
+    of_trace.add(record.turns);
+    std::ranges::move(of_trace.remarks(record.started, record.measure_to), std::back_inserter(record.remarks));
+    return keep(record);
+  });
 }
 
 void LiveLevels::end() {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -25,6 +26,7 @@
 #include "kvist/sweep/run_progress.h"
 #include "kvist/sweep/simulated_record.h"
 #include "kvist/workload/load_input.h"
+#include "kvist/workload/trace_outcome.h"
 
 namespace kvist::sweep {
 namespace {
@@ -164,10 +166,12 @@ class SimulatedSweep {
       ids.push_back(id);
       levels.push_back({.mode = mode, .concurrency = level.concurrency, .seed = level.seed});
     }
+    std::vector<workload::TraceOutcome> of_trace(load.levels.size(), workload::TraceOutcome(resolved_.input.trace));
     const auto sink = [&](std::size_t level, std::vector<workload::TurnSample> turns) -> Result<void> {
       if (given_up_) return fail(ErrorCode::kCancelled, "another level failed");
       if (options_.stop.stop_requested()) return fail(ErrorCode::kCancelled, "interrupted");
       counts[level].add(turns);
+      of_trace[level].add(turns);
       const std::scoped_lock lock(mutex_);
       return store_->add_turns(ids[level], turns);
     };
@@ -180,7 +184,8 @@ class SimulatedSweep {
     KVIST_TRY(std::vector<simulation::LevelOutcome> outcomes,
               simulation::simulate_levels(with_seed, levels, sink, std::move(source)));
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
-      const results::LevelRecord record = record_of(resolved_.spec, load.levels[i], outcomes[i]);
+      results::LevelRecord record = record_of(resolved_.spec, load.levels[i], outcomes[i]);
+      std::ranges::move(of_trace[i].remarks(record.started, record.measure_to), std::back_inserter(record.remarks));
       const std::scoped_lock lock(mutex_);
       KVIST_TRY_VOID(store_->finish_level(ids[i], record));
       KVIST_TRY_VOID(note_progress(load.position + i, ids[i]));
