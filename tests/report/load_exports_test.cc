@@ -17,10 +17,12 @@ namespace kvist::report::load_exports_test {
 namespace {
 
 using analysis::at_ms;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 /// 40 conversations of three turns in 30 s; one turn failed, one was abandoned, some were sent in the warm-up.
 LoadRun sample_load(bool usage = true) {
@@ -316,6 +318,19 @@ TEST(LoadSummary, AWindowThatEndsWithTheLastRequestSaysWhenItIsTooShort) {
   EXPECT_THAT(short_window_remark(run.level).value(), HasSubstr("45 of 114 answers had ended"));
   run.level.measure_from = run.level.measure_to;
   EXPECT_THAT(short_window_remark(run.level).value(), HasSubstr("before the warm-up was over"));
+}
+
+TEST(LoadSummary, ItIsSaidIfConnectingTookLong) {
+  LoadRun run = sample_load();
+  EXPECT_FALSE(connection_remark(run.level).has_value()) << "not known when the client came to the requests";
+  for (workload::TurnSample& turn : run.level.turns) turn.handed = turn.sent - std::chrono::milliseconds(2);
+  EXPECT_FALSE(connection_remark(run.level).has_value());
+  workload::TurnSample& slow = run.level.turns[100];
+  slow.handed = slow.sent - std::chrono::milliseconds(1'500);
+  EXPECT_THAT(connection_remark(run.level).value(),
+              AllOf(StartsWith("1 of "), HasSubstr("more than 100 ms to connect and send, up to 1.50 s")));
+  slow.sent = run.level.measure_to + std::chrono::seconds(1);
+  EXPECT_FALSE(connection_remark(run.level).has_value()) << "of no request of the window";
 }
 
 TEST(LoadOutput, ChangesOfTheLoadAreWrittenAndAreInTheOrderedRate) {

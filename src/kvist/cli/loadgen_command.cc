@@ -157,7 +157,9 @@ std::vector<report::LoadLoop> loops_of(const loadgen::ClientLoad& load, Duration
 }
 
 /// The window begins after the warm-up and ends when nothing new was sent: with the stop or, of a load that ended by
-/// itself, with its last request. The answers after it are a drain, in which the server has less and less to do.
+/// itself, with its last request. A request that had begun before the stop and waited for a connection is sent after
+/// it: without it the figures would leave out just those that a slow target kept waiting. The answers after it are a
+/// drain, in which the server has less and less to do.
 report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& order, const LoadgenRun& run,
                           std::vector<TurnSample> turns) {
   report::LoadRun record{.kvist_version = std::string(kVersion),
@@ -192,7 +194,8 @@ report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& or
   level.seed = order.workload.seed;
   level.started_utc = run.started_utc();
   level.started = run.started();
-  level.measure_to = run.was_exhausted() ? report::last_sent(turns, run.started()) : run.stopped();
+  const TimePoint last = report::last_sent(turns, run.started());
+  level.measure_to = run.was_exhausted() ? last : std::max(run.stopped(), last);
   level.measure_from = std::min(run.started() + order.warmup, level.measure_to);
   level.turns = std::move(turns);
   level.client = sweep::summarise_client(run.client_load(), run.stopped() - level.started, level);
@@ -207,6 +210,7 @@ report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& or
   workload::TraceOutcome of_trace(order.input.trace);
   of_trace.add(level.turns);
   std::ranges::move(of_trace.remarks(level.started, level.measure_to), std::back_inserter(level.remarks));
+  if (std::optional<std::string> remark = report::connection_remark(level)) level.remarks.push_back(*remark);
   if (run.was_exhausted()) {
     if (std::optional<std::string> remark = report::short_window_remark(level)) level.remarks.push_back(*remark);
   }

@@ -120,6 +120,25 @@ std::optional<std::string> short_window_remark(const results::LevelRecord& level
       ended, sent, to_seconds(level.measure_to - level.measure_from));
 }
 
+std::optional<std::string> connection_remark(const results::LevelRecord& level) {
+  constexpr Duration kLong = std::chrono::milliseconds(100);
+  std::size_t sent = 0;
+  std::size_t late = 0;
+  Duration longest{};
+  for (const TurnSample& turn : level.turns) {
+    if (turn.handed == TimePoint{} || !sent_in_window(level, turn)) continue;
+    ++sent;
+    const Duration took = turn.sent - turn.handed;
+    if (took > kLong) ++late;
+    longest = std::max(longest, took);
+  }
+  if (late == 0) return std::nullopt;
+  return fmt::format(
+      "{} of {} requests took more than {:.0f} ms to connect and send, up to {:.2f} s: TTFT begins when a request is "
+      "sent and has none of that (the target, or what is before it, is slow to accept connections)",
+      late, sent, to_milliseconds(kLong), to_seconds(longest));
+}
+
 std::vector<const TurnSample*> measured_turns(const results::LevelRecord& level) {
   std::vector<const TurnSample*> turns;
   for (const TurnSample& turn : level.turns) {

@@ -97,6 +97,10 @@ struct LoadFigures {
 /// answers had ended by then; nothing otherwise.
 [[nodiscard]] std::optional<std::string> short_window_remark(const results::LevelRecord& level);
 
+/// What a reader must know of a target to which it took long to connect and send, which TTFT does not show: it begins
+/// when a request is sent. Nothing if no request within the window took long.
+[[nodiscard]] std::optional<std::string> connection_remark(const results::LevelRecord& level);
+
 /// The successful turns sent within the window, in the order in which they were sent.
 [[nodiscard]] std::vector<const workload::TurnSample*> measured_turns(const results::LevelRecord& level);
 
