@@ -1,11 +1,10 @@
 // The options of `kvist loadgen`.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <utility>
 
-#include "kvist/base/error.h"
+#include "kvist/cli/action.h"
 #include "kvist/cli/commands.h"
 
 namespace CLI {
@@ -13,9 +12,6 @@ class App;
 }
 
 namespace kvist::cli {
-
-/// What a parsed command does.
-using Action = std::function<Result<void>()>;
 
 /// Owns the arguments of `kvist loadgen` and of its subcommands, which the parser fills. Invariant: it stays where it
 /// is while the parser and its action are used.
