@@ -219,8 +219,6 @@ TEST(LoadInput, SettingsThatAReplayDoesNotUseAreRefused) {
   EXPECT_THAT(message({.file = "t.sqlite", .tokens_per_hash = 16}, true), HasSubstr("tokens_per_hash of t.sqlite"));
   EXPECT_THAT(message({.file = "t.sqlite", .sessions = spec::TraceSessions::kIgnore}, true),
               HasSubstr("sessions of t.sqlite"));
-  EXPECT_THAT(message({.file = "t.jsonl", .run = 1}, false), HasSubstr("run of t.jsonl: is for a results database"));
-  EXPECT_THAT(message({.file = "t.jsonl", .level = 1}, false), HasSubstr("level of t.jsonl"));
 }
 
 }  // namespace

@@ -180,6 +180,11 @@ TEST(TraceFile, ListsOfIdsHaveTheLengthOfTheirPrompts) {
   EXPECT_FALSE(with("[1]", 48));
   EXPECT_FALSE(with("[1, 2, 3, 4]", 48));
   EXPECT_FALSE(with("[1, 2, 3]", 0));
+  const std::string bailian =
+      R"({"chat_id": 1, "parent_chat_id": -1, "timestamp": 1, "output_length": 5, "input_length": 64, )";
+  EXPECT_TRUE(parse_trace(bailian + R"("hash_ids": [1, 2, 3, 4]})", "t")) << "its 16 tokens";
+  EXPECT_TRUE(parse_trace(bailian + R"("hash_ids": [1, 2]})", "t", {}, 32)) << "what the user says comes first";
+  EXPECT_FALSE(parse_trace(bailian + R"("hash_ids": [1, 2, 3, 4]})", "t", {}, 32));
 }
 
 TEST(TraceFile, EverythingIsBounded) {

@@ -38,15 +38,10 @@ Result<void> refuse_idle_settings(const spec::TraceSpec& trace, const LoadInput&
   if (trace.loop == spec::TraceLoop::kClosed && trace.speed != 1) {
     return refuse("speed", "is for `loop: open`; in a closed loop a request begins as soon as a place is free");
   }
-  if (input.recorded) {
-    if (trace.tokens_per_hash != 0) return refuse("tokens_per_hash", "is for a trace of ids; a run has its texts");
-    if (trace.sessions != spec::TraceSessions::kFollow) {
-      return refuse("sessions", "is for a trace of requests; a run has conversations");
-    }
-    return {};
-  }
-  if (trace.run != 0) return refuse("run", "is for a results database (*.sqlite)");
-  if (trace.level != 0) return refuse("level", "is for a results database (*.sqlite)");
+  if (input.recorded && trace.tokens_per_hash != 0)
+    return refuse("tokens_per_hash", "is for a trace of ids; a run has its texts");
+  if (input.recorded && trace.sessions != spec::TraceSessions::kFollow)
+    return refuse("sessions", "is for a trace of requests; a run has conversations");
   return {};
 }
 

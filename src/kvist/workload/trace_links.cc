@@ -185,8 +185,7 @@ class RecordLinks {
 
 Result<Trace> linked_trace(std::vector<TraceLine> lines, const TraceLineParser& parser, std::uint32_t tokens_per_hash) {
   const bool is_bailian = lines.front().chat.has_value();
-  if (tokens_per_hash == 0) tokens_per_hash = kTokensPerHash;
-  if (is_bailian) tokens_per_hash = kBailianTokensPerHash;
+  if (tokens_per_hash == 0) tokens_per_hash = is_bailian ? kBailianTokensPerHash : kTokensPerHash;
   for (const TraceLine& line : lines) KVIST_TRY_VOID(check_hash_ids(line, tokens_per_hash, parser));
   if (is_bailian) return linked_by_chat(std::move(lines), parser);
   Trace trace;
