@@ -44,7 +44,7 @@ WORKLOADS = [
      "six documents; workers with an 8B model on an H200",
      {"max_batch_size": 64, "max_num_tokens": 8_192, "max_model_len": 66_000,
       "profile": {"gpu": "h200", "model": "llama-3.1-8b-fp8", "engine": "vllm", "tensor_parallel": 1, "memory_fraction": 0.9}},
-     {"trace": None, "request_timeout": "120 s"}, [1]),
+     {"trace": None, "request_timeout": "120 s"}, [None]),
 ]
 TRACE_SECONDS, TRACE_RATE = 30, 5
 
@@ -59,11 +59,16 @@ def measure(make, settings, workload, load):
         front = make(folder, workers, MODEL, BLOCK_SIZE).start()
         try:
             before, cpu = requests_per_worker(workers), front.cpu_seconds()
-            said = kvist_loadgen.run(folder, front.url, workload, load, seconds, MODEL, warmup_s=warmup_s)
+            said = kvist_loadgen.run(folder, front.url, workload, load or 1, seconds, MODEL, warmup_s=warmup_s)
             used = front.cpu_seconds() - cpu
             return said, [after - first for after, first in zip(requests_per_worker(workers), before, strict=True)], used
         finally:
             front.stop()
+
+
+def load_name(load):
+    """A trace says itself when its requests come."""
+    return "by trace" if load is None else load
 
 
 def row(title, load, runs):
@@ -72,7 +77,7 @@ def row(title, load, runs):
     requests = sum(sum(counts) for _, counts, _ in runs)
     shares = [sum(counts) for counts in zip(*(sorted(counts, reverse=True) for _, counts, _ in runs), strict=True)]
     late = [said.verdict for said, _, _ in runs if said.verdict and not said.verdict.startswith("valid")]
-    return [load, title, f"{mean(lambda s: s.ttft['p50']):.1f} ms", f"{mean(lambda s: s.ttft['p95']):.1f} ms", f"{mean(lambda s: s.ttft['p99']):.1f} ms",
+    return [load_name(load), title, f"{mean(lambda s: s.ttft['p50']):.1f} ms", f"{mean(lambda s: s.ttft['p95']):.1f} ms", f"{mean(lambda s: s.ttft['p99']):.1f} ms",
             f"{mean(lambda s: s.tpot['p50']):.2f} ms", f"{mean(lambda s: s.tokens_per_s):,.0f}", f"{mean(lambda s: s.hit_rate_pct):.1f} %",
             " / ".join(map(str, shares)), f"{1e3 * sum(used for _, _, used in runs) / max(1, requests):.2f} ms", "late" if late else "kept up"]
 
@@ -82,16 +87,17 @@ def workload_part(name, settings, workload, loads):
         there = [(title, make) for title, needed, make in ROUTERS if needed is None or peer.why_missing(needed) is None]
         rows = []
         for load in loads:
+            driven = f"{load} conversations" if load else "a trace"
             runs = {title: [] for title, _ in there}
             for title, make in [*there, *reversed(there)]:
                 try:
                     runs[title].append(measure(make, settings, workload, load))
                 except Exception as error:
-                    report.check(f"{title} serves {load} conversations: {name.split(':')[0]}", False, f"{type(error).__name__}: {error}"[:400])
+                    report.check(f"{title} serves {driven}: {name.split(':')[0]}", False, f"{type(error).__name__}: {error}"[:400])
             for title, _ in there:
                 failed = [said.error or f"{said.failed} failed" for said, _, _ in runs[title] if said.failed or not said.succeeded]
                 lost = [said.succeeded - sum(counts) for said, counts, _ in runs[title] if said.succeeded > sum(counts)]
-                report.check(f"{title}, {load} conversations, {name.split(':')[0]}: every turn answered, and by a worker",
+                report.check(f"{title}, {driven}, {name.split(':')[0]}: every turn answered, and by a worker",
                              len(runs[title]) == 2 and not failed and not lost,
                              failed[0] if failed else f"{sum(said.succeeded for said, _, _ in runs[title])} turns")
                 if runs[title]:
