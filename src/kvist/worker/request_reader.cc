@@ -41,11 +41,10 @@ Result<std::vector<TokenId>> RequestReader::tokens_of(const openai::Prompt& prom
     text::truncate(tokens, truncation);
   }
   if (tokens.empty()) return fail(ErrorCode::kInvalidArgument, fmt::format("{}: is empty", path));
-  const std::uint32_t vocabulary = tokenizer_->vocabulary_size();
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i].value() < vocabulary) continue;
+    if (tokens[i].value() < vocabulary_) continue;
     return fail(ErrorCode::kInvalidArgument, fmt::format("{}[{}]: token {} is outside the vocabulary of {}", path, i,
-                                                         tokens[i].value(), vocabulary));
+                                                         tokens[i].value(), vocabulary_));
   }
   return tokens;
 }
@@ -80,13 +79,12 @@ Result<void> RequestReader::check_lengths(const GenerationRequest& request) cons
 Result<GenerationRequest> RequestReader::checked(GenerationRequest request) const {
   const openai::GenerationOptions& options = request.options;
   AnswerOptions& answer = request.answer;
-  const std::uint32_t vocabulary = tokenizer_->vocabulary_size();
-  KVIST_TRY_VOID(check_options(options, request.prompts.size(), *spec_, vocabulary));
+  KVIST_TRY_VOID(check_options(options, request.prompts.size(), *spec_, vocabulary_));
   KVIST_TRY_VOID(check_prompt_logprobs(options, request.prompts));
   KVIST_TRY_VOID(check_repeated_prompts(options, answer.echoes, request.prompts));
   if (options.resumption) {
     const bool one_text = request.prompts.size() * options.best_of == 1 && !answer.tool_calls;
-    KVIST_TRY_VOID(check_resumption(options, one_text, vocabulary));
+    KVIST_TRY_VOID(check_resumption(options, one_text, vocabulary_));
     answer.resumed = options.resumption->tokens;
   }
   KVIST_TRY_VOID(check_lengths(request));
@@ -112,6 +110,12 @@ Result<GenerationRequest> RequestReader::chat(std::string_view body) const {
   KVIST_TRY_VOID(check_model(chat.options.model));
   GenerationRequest request;
   KVIST_TRY(std::vector<TokenId> prompt, tokens_of(chat, chat.options.prompt));
+  const auto unknown = std::ranges::find_if(prompt, [&](TokenId token) { return token.value() >= vocabulary_; });
+  if (unknown != prompt.end()) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("messages: token {}, \"{}\", is outside the vocabulary of {}", unknown->value(),
+                            tokenizer_->spelling(*unknown), vocabulary_));
+  }
   request.prompts.push_back(std::move(prompt));
   if (chat.may_call_tools) request.answer.tool_calls = spec_->tool_parser;
   request.answer.several_calls = chat.several_calls;

@@ -1,7 +1,10 @@
 // From the bodies of requests to what the engine is asked for.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,10 +30,15 @@ struct GenerationRequest {
 /// Parses, renders and tokenizes, which for a body of 16 MiB takes most of a second. Immutable. Threads: any.
 class RequestReader {
  public:
-  /// Requires: all arguments outlive it.
+  /// The engine takes tokens below `vocabulary`, which may be fewer than the tokenizer has. Requires: all other
+  /// arguments outlive it.
   RequestReader(const spec::WorkerSpec& spec, const tokenizer::Tokenizer& tokenizer,
-                const text::ChatTemplate& chat_template)
-      : spec_(&spec), tokenizer_(&tokenizer), chat_template_(&chat_template) {}
+                const text::ChatTemplate& chat_template,
+                std::uint32_t vocabulary = std::numeric_limits<std::uint32_t>::max())
+      : spec_(&spec),
+        tokenizer_(&tokenizer),
+        chat_template_(&chat_template),
+        vocabulary_(std::min(vocabulary, tokenizer.vocabulary_size())) {}
 
   /// Of /v1/chat/completions and /v1/completions. Errors: of all that can be wrong with a request by itself.
   [[nodiscard]] Result<GenerationRequest> chat(std::string_view body) const;
@@ -62,6 +70,7 @@ class RequestReader {
   const spec::WorkerSpec* spec_;
   const tokenizer::Tokenizer* tokenizer_;
   const text::ChatTemplate* chat_template_;
+  std::uint32_t vocabulary_;
 };
 
 }  // namespace kvist::worker

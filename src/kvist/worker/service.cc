@@ -87,27 +87,35 @@ Result<TextParts> load_text(const spec::WorkerSpec& spec) {
   return TextParts{std::move(model.tokenizer), std::move(model.chat_template)};
 }
 
+struct EngineParts {
+  std::unique_ptr<engine::Driver> driver;
+  std::uint32_t vocabulary = 0;  ///< it takes tokens below this
+};
+
 /// Fills in the members of `spec` that the engine determines.
-Result<std::unique_ptr<engine::Driver>> make_engine(spec::WorkerSpec& spec, const tokenizer::Tokenizer& tokenizer) {
-  if (!spec.cpu) return engine::make_timed_engine(spec, tokenizer);
+Result<EngineParts> make_engine(spec::WorkerSpec& spec, const tokenizer::Tokenizer& tokenizer) {
+  if (!spec.cpu) {
+    KVIST_TRY(std::unique_ptr<engine::Driver> timed, engine::make_timed_engine(spec, tokenizer));
+    return EngineParts{.driver = std::move(timed), .vocabulary = tokenizer.vocabulary_size()};
+  }
   const std::span<const TokenId> ends = tokenizer.end_tokens();
   KVIST_TRY(engine::cpu::CpuEngine made,
             engine::cpu::make_cpu_engine(spec, {ends.begin(), ends.end()}, tokenizer.vocabulary_size()));
   telemetry::log_info("worker", fmt::format("{} computes {}:\n{}", spec.name, spec.cpu->model, made.memory_table));
   spec = std::move(made.worker);
-  return std::move(made.driver);
+  return EngineParts{.driver = std::move(made.driver), .vocabulary = made.vocabulary};
 }
 
 // The members are in the order of construction, each based on those before it, so the server is destroyed first.
 class ServiceImpl final : public Service {
  public:
-  ServiceImpl(net::EventLoop& loop, spec::WorkerSpec spec, TextParts text, std::unique_ptr<engine::Driver> engine,
+  ServiceImpl(net::EventLoop& loop, spec::WorkerSpec spec, TextParts text, EngineParts engine,
               std::unique_ptr<net::ZmqPublisher> publisher)
       : spec_(std::move(spec)),
         text_(std::move(text)),
-        runner_(loop, std::move(engine), std::move(publisher), spec_.max_model_len),
+        runner_(loop, std::move(engine.driver), std::move(publisher), spec_.max_model_len),
         generations_(std::make_shared<Generations>(spec_, *text_.tokenizer, runner_)),
-        reader_(spec_, *text_.tokenizer, *text_.chat_template),
+        reader_(spec_, *text_.tokenizer, *text_.chat_template, engine.vocabulary),
         api_(loop, spec_, reader_, runner_, *generations_),
         drain_timer_(loop),
         files_(loop) {
@@ -244,7 +252,7 @@ Result<std::unique_ptr<Service>> Service::create(net::EventLoop& loop, spec::Wor
   KVIST_TRY(spec::WorkerSpec spec, perfmodel::resolve(wanted));
   KVIST_TRY_VOID(check(spec));
   KVIST_TRY(TextParts text, load_text(spec));
-  KVIST_TRY(std::unique_ptr<engine::Driver> engine, make_engine(spec, *text.tokenizer));
+  KVIST_TRY(EngineParts engine, make_engine(spec, *text.tokenizer));
   KVIST_TRY(std::unique_ptr<net::ZmqPublisher> publisher, bind_publisher(spec));
   auto service =
       std::make_unique<ServiceImpl>(loop, std::move(spec), std::move(text), std::move(engine), std::move(publisher));

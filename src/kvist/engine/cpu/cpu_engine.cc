@@ -127,7 +127,7 @@ CoreOptions computing_options(const spec::WorkerSpec& worker) {
 Result<CpuEngine> make_cpu_engine(const spec::WorkerSpec& wanted, std::vector<TokenId> end_tokens,
                                   std::uint32_t vocabulary) {
   KVIST_CHECK(wanted.cpu.has_value(), "a cpu engine without its settings");
-  CpuEngine engine{.driver = nullptr, .worker = wanted, .memory_table = {}};
+  CpuEngine engine{.driver = nullptr, .worker = wanted, .memory_table = {}, .vocabulary = 0};
   spec::WorkerSpec& worker = engine.worker;
   KVIST_TRY_VOID(check_settings(worker));
   const std::uint32_t drafts = worker.speculation.enabled ? worker.speculation.draft_tokens : 0;
@@ -149,6 +149,7 @@ Result<CpuEngine> make_cpu_engine(const spec::WorkerSpec& wanted, std::vector<To
                                                .limits = limits,
                                                .threads = threads}));
   engine.memory_table = memory_table(memory);
+  engine.vocabulary = config.vocabulary;
 
   auto pool = std::make_unique<ThreadPool>(threads);
   KVIST_TRY(LlamaModel model, LlamaModel::load(checkpoint, config, type, *pool));

@@ -16,6 +16,9 @@ struct CpuEngine {
   std::unique_ptr<Driver> driver;
   spec::WorkerSpec worker;   ///< completed from the model and the memory budget
   std::string memory_table;  ///< use of the memory, printed at start-up
+  /// Of the model: it has no embedding of ids from here on, so no prompt may contain them. A tokenizer may have more,
+  /// of tokens that were added without training.
+  std::uint32_t vocabulary = 0;
 };
 
 /// Loads the model of `worker.cpu`. The tokens in `end_tokens` end an answer, beside those that the model's config
