@@ -13,7 +13,7 @@ const [base, token] = process.argv.slice(2);
 const MODEL = 'test-model';
 const QUESTION = 'What is the weather in Oslo? '.repeat(12);
 const schema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] };
-const calls = { logit_bias: { [token]: 100 }, stop_token_ids: [Number(token)] };
+const calls = { logit_bias: { [token]: 100 }, stop_token_ids: [Number(token)], include_stop_str_in_output: true };
 const OSLO = { city: 'Oslo' };
 
 const openai = new OpenAI({ baseURL: base + '/v1', apiKey: 'none', maxRetries: 0, timeout: 100_000 });

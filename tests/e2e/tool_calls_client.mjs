@@ -8,6 +8,7 @@ const client = new OpenAI({ baseURL: base + '/v1', apiKey: 'none', maxRetries: 0
 const tools = [{ type: 'function', function: { name: 'get_weather', parameters: { type: 'object', properties: { city: { type: 'string' } } } } }];
 const messages = [{ role: 'user', content: 'What is the weather in Oslo?' }];
 const request = { model: 'test-model', messages, tools, logit_bias: { [token]: 100 }, temperature: 0, max_tokens: 2 };
+const ended = { ...request, stop_token_ids: [Number(token)], include_stop_str_in_output: true };
 
 function check(message, count) {
   assert.equal(message.content ?? '', '');
@@ -24,13 +25,13 @@ const whole = await client.chat.completions.create(request);
 check(whole.choices[0].message, 2);
 assert.equal(whole.choices[0].finish_reason, 'length');
 
-const one = await client.chat.completions.create({ ...request, stop_token_ids: [Number(token)] });
+const one = await client.chat.completions.create(ended);
 check(one.choices[0].message, 1);
 assert.equal(one.choices[0].finish_reason, 'tool_calls');
 check((await client.chat.completions.create({ ...request, parallel_tool_calls: false })).choices[0].message, 1);
 
 // The package itself merges the deltas of a stream.
-const streamed = await client.chat.completions.stream({ ...request, stop_token_ids: [Number(token)] }).finalChatCompletion();
+const streamed = await client.chat.completions.stream(ended).finalChatCompletion();
 check(streamed.choices[0].message, 1);
 assert.equal(streamed.choices[0].finish_reason, 'tool_calls');
 const deltas = [];

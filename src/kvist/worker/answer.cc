@@ -200,10 +200,9 @@ void Answer::add(std::size_t index, const engine::RequestOutput& output, const e
   choice.usage.prompt_tokens = output.prompt_tokens - static_cast<std::uint32_t>(options_.resumed.size());
   std::string text;
   for (std::size_t i = 0; i < output.tokens.size() && !options_.echoes_only; ++i) {
-    // The token that ends an answer is no part of its text, as in vLLM.
+    // The token that ends an answer is no part of its text, as in vLLM: a stop token may be an ordinary word.
     const bool is_end = output.finish == engine::FinishReason::kStop && i + 1 == output.tokens.size();
-    const bool would_be_spelled = !options_.skip_special_tokens && tokenizer_->is_special(output.tokens[i]);
-    if (is_end && would_be_spelled && !options_.include_stop) break;
+    if (is_end && !options_.include_stop) break;
     text += choice.stop.push(text_of(choice, output.tokens[i]));
   }
   // An incomplete character at the end is dropped, as in vLLM.

@@ -1,0 +1,74 @@
+// Where the text of an answer ends: stop tokens.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kvist/tokenizer/tokenizer.h"
+#include "kvist/worker/answer.h"
+#include "running_worker.h"
+#include "taken_exchange.h"
+
+namespace kvist::worker::answer_text_test {
+namespace {
+
+using engine::FinishReason;
+
+struct Read {
+  std::string text;
+  std::string finish;
+};
+
+// An answer of these tokens, one per step unless `at_once`, to the prompt 0.
+Read answer(const tokenizer::Tokenizer& tokenizer, const std::vector<TokenId>& tokens, AnswerOptions options,
+            FinishReason finish, bool at_once = false) {
+  const auto exchange = std::make_shared<Taken>();
+  options.head = {.id = "cmpl-1", .model = "m", .created = 7, .chat = false};
+  const bool streams = options.stream;
+  Answer made(exchange, tokenizer, std::move(options), {RequestId(3)});
+  made.begin();
+  std::uint32_t given = 0;
+  for (std::span<const TokenId> rest = tokens; !rest.empty() && !made.has_ended(0);) {
+    engine::RequestOutput output;
+    output.id = RequestId(3);
+    output.tokens.assign(rest.first(at_once ? rest.size() : 1));
+    rest = rest.subspan(output.tokens.size());
+    output.output_tokens = given += static_cast<std::uint32_t>(output.tokens.size());
+    if (rest.empty()) output.finish = finish;
+    made.add(0, output, {});
+  }
+  if (streams) {
+    const ReadStream stream = read_stream(exchange->body);
+    return {.text = stream.text, .finish = stream.finish_reason};
+  }
+  const auto whole = openai::parse_chunk(exchange->body).value();
+  return {.text = whole.content, .finish = whole.finish_reason.value_or("")};
+}
+
+std::vector<TokenId> bytes_of(std::string_view text) {
+  std::vector<TokenId> tokens;
+  tokenizer::ByteTokenizer().encode(text, tokens);
+  return tokens;
+}
+
+TEST(StopTokens, AreNoPartOfTheTextWhateverTheySay) {
+  const tokenizer::ByteTokenizer tokenizer;
+  for (const bool stream : {false, true}) {
+    for (const bool at_once : {false, true}) {
+      AnswerOptions options;
+      options.stream = stream;
+      Read read = answer(tokenizer, bytes_of("one;"), options, FinishReason::kStop, at_once);
+      EXPECT_EQ(read.text, "one");
+      EXPECT_EQ(read.finish, "stop");
+      EXPECT_EQ(answer(tokenizer, bytes_of("one;"), options, FinishReason::kLength, at_once).text, "one;");
+      options.include_stop = true;
+      EXPECT_EQ(answer(tokenizer, bytes_of("one;"), options, FinishReason::kStop, at_once).text, "one;");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvist::worker::answer_text_test
