@@ -56,6 +56,20 @@ TEST(StopMatcher, ReleasesNothingAfterTheStop) {
   EXPECT_EQ(matcher.finish(), "");
 }
 
+TEST(StopMatcher, WhatEndsWhereItMayNotStopIsPassedOver) {
+  StopMatcher matcher = matcher_of({"aa"});
+  EXPECT_EQ(matcher.push("xaaa", false), "xaa") << "the last may begin another one";
+  EXPECT_FALSE(matcher.stopped());
+  EXPECT_EQ(matcher.push("b"), "ab");
+  EXPECT_EQ(matcher.push("a", false), "");
+  EXPECT_EQ(matcher.push("a"), "") << "it began before";
+  EXPECT_TRUE(matcher.stopped());
+  // A text that itself contains the byte behind a string's end.
+  StopMatcher one = matcher_of({"a"});
+  EXPECT_EQ(one.push(std::string_view("a\0a\0", 4), false), std::string_view("a\0a\0", 4));
+  EXPECT_EQ(one.push("ba"), "b");
+}
+
 TEST(StopMatcher, NeverCutsACharacter) {
   // Both begin with the same two bytes.
   StopMatcher matcher = matcher_of({"\u20AC!"});

@@ -1,4 +1,4 @@
-// Where the text of an answer ends: stop tokens.
+// Where the text of an answer ends: stop tokens, stop strings.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -68,6 +68,37 @@ TEST(StopTokens, AreNoPartOfTheTextWhateverTheySay) {
       EXPECT_EQ(answer(tokenizer, bytes_of("one;"), options, FinishReason::kStop, at_once).text, "one;");
     }
   }
+}
+
+TEST(StopStrings, DoNotEndAnAnswerBeforeItsLeastLength) {
+  const tokenizer::ByteTokenizer tokenizer;
+  for (const bool at_once : {false, true}) {
+    const auto with = [&](std::uint32_t min_tokens) {
+      AnswerOptions options;
+      options.stop = {"ab"};
+      options.min_tokens = min_tokens;
+      return answer(tokenizer, bytes_of("xabxabxabx"), std::move(options), FinishReason::kLength, at_once);
+    };
+    EXPECT_EQ(with(0).text, "x");
+    EXPECT_EQ(with(2).text, "x") << "the third token completes it";
+    EXPECT_EQ(with(3).text, "xabx") << "as vLLM counts";
+    EXPECT_EQ(with(5).text, "xabx") << "it may begin before";
+    EXPECT_EQ(with(6).text, "xabxabx");
+    EXPECT_EQ(with(6).finish, "stop");
+    EXPECT_EQ(with(9).text, "xabxabxabx");
+    EXPECT_EQ(with(9).finish, "length");
+  }
+}
+
+TEST(StopStrings, OfAWorkerKeepMinTokens) {
+  RunningWorker worker;
+  const std::string body =
+      chat_body("x", R"("stop":["e","a","o","t"],"min_tokens":100,"max_tokens":300,"ignore_eos":true)");
+  const auto read = openai::parse_chunk(worker.post("/v1/chat/completions", body).body);
+  ASSERT_TRUE(read && read->usage);
+  EXPECT_EQ(read->finish_reason, "stop");
+  EXPECT_GT(read->usage->completion_tokens, 100U);
+  EXPECT_LT(read->usage->completion_tokens, 150U);
 }
 
 }  // namespace

@@ -31,12 +31,16 @@ Result<StopMatcher> StopMatcher::create(const std::vector<std::string>& stops, b
   return matcher;
 }
 
-const StopMatcher::Stop* StopMatcher::advance(char byte) {
+const StopMatcher::Stop* StopMatcher::advance(char byte, bool may_stop) {
   const Stop* complete = nullptr;
   for (Stop& stop : stops_) {
     while (stop.matched > 0 && stop.text[stop.matched] != byte) stop.matched = stop.border[stop.matched];
     if (stop.text[stop.matched] == byte) ++stop.matched;
-    if (stop.matched == stop.text.size() && (!complete || stop.text.size() > complete->text.size())) complete = &stop;
+    if (stop.matched < stop.text.size()) continue;
+    if (!may_stop)
+      stop.matched = stop.border[stop.matched];
+    else if (!complete || stop.text.size() > complete->text.size())
+      complete = &stop;
   }
   return complete;
 }
@@ -47,11 +51,11 @@ std::size_t StopMatcher::longest_match() const {
   return longest;
 }
 
-std::string StopMatcher::push(std::string_view piece) {
+std::string StopMatcher::push(std::string_view piece, bool may_stop) {
   if (stopped()) return {};
   if (stops_.empty()) return std::string(piece);
   for (std::size_t i = 0; i < piece.size(); ++i) {
-    const Stop* complete = advance(piece[i]);
+    const Stop* complete = advance(piece[i], may_stop);
     if (!complete) continue;
     held_.append(piece.substr(0, i + 1));
     if (!include_stop_) held_.resize(held_.size() - complete->text.size());

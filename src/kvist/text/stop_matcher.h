@@ -25,8 +25,9 @@ class StopMatcher {
   /// `include_stop`: the stop string is released too.
   [[nodiscard]] static Result<StopMatcher> create(const std::vector<std::string>& stops, bool include_stop = false);
 
-  /// Returns the text that this piece releases; nothing after a stop.
-  [[nodiscard]] std::string push(std::string_view piece);
+  /// Returns the text that this piece releases; nothing after a stop. `may_stop` false: no stop string that ends within
+  /// this piece counts, because the answer must be longer.
+  [[nodiscard]] std::string push(std::string_view piece, bool may_stop = true);
   /// Returns the text that is held back at the end of the answer.
   [[nodiscard]] std::string finish();
 
@@ -43,8 +44,8 @@ class StopMatcher {
     std::size_t matched = 0;          // length of the prefix of `text` that the end of the pushed text matches
   };
 
-  // The longest stop string that this byte completes, or null.
-  [[nodiscard]] const Stop* advance(char byte);
+  // The longest stop string that this byte completes, or null; always null if it may not stop.
+  [[nodiscard]] const Stop* advance(char byte, bool may_stop);
   [[nodiscard]] std::size_t longest_match() const;
 
   std::vector<Stop> stops_;

@@ -83,8 +83,9 @@ void Answer::take_over(Choice& choice) {
   // What an echo adds, too, the client has.
   if (options_.echoes_logprobs)
     for (const TokenId token : prompt_of(0)) choice.characters += characters_of(text_of(token));
-  for (const TokenId token : options_.resumed) {
-    (void)choice.stop.push(text_of(choice, token));
+  for (std::size_t i = 0; i < options_.resumed.size(); ++i) {
+    const TokenId token = options_.resumed[i];
+    (void)choice.stop.push(text_of(choice, token), i >= options_.min_tokens);
     choice.characters += characters_of(text_of(token));
   }
   choice.usage.completion_tokens = static_cast<std::uint32_t>(options_.resumed.size());
@@ -199,11 +200,12 @@ void Answer::add(std::size_t index, const engine::RequestOutput& output, const e
   Choice& choice = choices_[index];
   choice.usage.prompt_tokens = output.prompt_tokens - static_cast<std::uint32_t>(options_.resumed.size());
   std::string text;
+  const std::size_t before = options_.resumed.size() + output.output_tokens - output.tokens.size();
   for (std::size_t i = 0; i < output.tokens.size() && !options_.echoes_only; ++i) {
     // The token that ends an answer is no part of its text, as in vLLM: a stop token may be an ordinary word.
     const bool is_end = output.finish == engine::FinishReason::kStop && i + 1 == output.tokens.size();
     if (is_end && !options_.include_stop) break;
-    text += choice.stop.push(text_of(choice, output.tokens[i]));
+    text += choice.stop.push(text_of(choice, output.tokens[i]), before + i >= options_.min_tokens);
   }
   // An incomplete character at the end is dropped, as in vLLM.
   if (output.finish && !choice.stop.stopped()) text += choice.stop.finish();

@@ -31,6 +31,7 @@ struct AnswerOptions {
   std::uint32_t answers_per_prompt = 1;  ///< consecutive choices that answer the same prompt
   std::vector<std::string> stop = {};    ///< texts that end a choice
   bool include_stop = false;             ///< the stop string is a part of the choice
+  std::uint32_t min_tokens = 0;          ///< no stop string counts that ends in the text of the first so many tokens
   bool skip_special_tokens = true;       ///< false: special tokens are a part of the text, by their spelling
   /// The format in which tool calls are searched for; none: all text is content.
   std::optional<spec::ToolCallFormat> tool_calls = {};

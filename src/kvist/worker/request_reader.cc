@@ -101,6 +101,7 @@ Result<GenerationRequest> RequestReader::checked(GenerationRequest request) cons
   answer.echoes_only = options.max_tokens == 0U;
   answer.stop = options.stop;
   answer.include_stop = options.include_stop_str_in_output;
+  answer.min_tokens = options.sampling.min_tokens;
   answer.skip_special_tokens = options.skip_special_tokens;
   return request;
 }
