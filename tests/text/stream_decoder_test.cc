@@ -4,6 +4,8 @@
 
 #include "kvist/base/random.h"
 #include "kvist/base/utf8.h"
+#include "kvist/tokenizer/hugging_face_tokenizer.h"
+#include "tokenizer/small_tokenizer.h"
 
 namespace kvist::text::stream_decoder_test {
 namespace {
@@ -62,6 +64,17 @@ TEST(StreamDecoder, WhatItGivesIsThePrefixOfTheWholeThatIsCertain) {
     }
     ASSERT_EQ(given + decoder.finish(), decode_text(kTokenizer, tokens));
   }
+}
+
+TEST(StreamDecoder, KeepsALeadingSpaceBehindAText) {
+  const std::string json = tokenizer::SmallTokenizer::characters({"\u2581", "a", "\u2581a"}).json();
+  const auto tokenizer = tokenizer::HuggingFaceTokenizer::parse(json, {}).value();
+  const TokenId word = *tokenizer->token_id("\u2581a");
+  StreamDecoder of_a_text(*tokenizer);
+  EXPECT_EQ(of_a_text.push(word), "a");
+  EXPECT_EQ(of_a_text.push(word), " a");
+  StreamDecoder of_an_answer(*tokenizer, true);
+  EXPECT_EQ(of_an_answer.push(word), " a");
 }
 
 TEST(StreamDecoder, FinishReplacesAnUnfinishedCharacter) {

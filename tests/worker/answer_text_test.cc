@@ -1,4 +1,4 @@
-// Where the text of an answer ends: stop tokens, stop strings.
+// Where the text of an answer begins and ends: stop tokens, stop strings, leading spaces.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -7,10 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "kvist/tokenizer/tokenizer.h"
+#include "kvist/tokenizer/hugging_face_tokenizer.h"
 #include "kvist/worker/answer.h"
 #include "running_worker.h"
 #include "taken_exchange.h"
+#include "text/model_directory.h"
 
 namespace kvist::worker::answer_text_test {
 namespace {
@@ -99,6 +100,45 @@ TEST(StopStrings, OfAWorkerKeepMinTokens) {
   EXPECT_EQ(read->finish_reason, "stop");
   EXPECT_GT(read->usage->completion_tokens, 100U);
   EXPECT_LT(read->usage->completion_tokens, 150U);
+}
+
+// Llama 2's way, where a word has its space in front: prompt and answer together are one text.
+TEST(LeadingSpaces, OfAnAnswerAreKeptBehindAPromptWithText) {
+  tokenizer::SmallTokenizer small = tokenizer::SmallTokenizer::characters({"\u2581", "a", "b", "\u2581a", "\u2581b"});
+  small.merges = {{"\u2581", "a"}, {"\u2581", "b"}};
+  small.added = {{"<s>"}};
+  const auto tokenizer = tokenizer::HuggingFaceTokenizer::parse(small.json(), {}).value();
+  const std::vector<TokenId> words = {*tokenizer->token_id("\u2581b"), *tokenizer->token_id("\u2581a")};
+  for (const bool stream : {false, true}) {
+    AnswerOptions options;
+    options.stream = stream;
+    options.follows_text = {true};
+    EXPECT_EQ(answer(*tokenizer, words, options, FinishReason::kLength).text, " b a");
+    options.follows_text = {false};
+    EXPECT_EQ(answer(*tokenizer, words, options, FinishReason::kLength).text, "b a");
+  }
+}
+
+TEST(LeadingSpaces, ComeFromAWorkerAsTheModelGivesThem) {
+  const text::ModelDirectory directory;
+  std::vector<std::string> letters = {"\u2581"};
+  for (char letter = '!'; letter <= '~'; ++letter) letters.emplace_back(1, letter);
+  tokenizer::SmallTokenizer small = tokenizer::SmallTokenizer::characters(letters);
+  small.added = {{"<s>"}, {"</s>"}};
+  directory.write("tokenizer.json", small.json());
+  directory.write("tokenizer_config.json", R"({"eos_token":"</s>","bos_token":"<s>"})");
+  spec::WorkerSpec spec = fast_spec();
+  spec.tokenizer = directory.path();
+  RunningWorker worker(spec);
+  const auto text = [&](std::string_view prompt) {
+    const net::HttpResponse response =
+        worker.post("/v1/completions", completion_body(prompt, R"("max_tokens":5,"temperature":0)"));
+    EXPECT_EQ(response.status, 200) << response.body;
+    return openai::parse_chunk(response.body)->content;
+  };
+  // The timed engine's answers begin with a word of their own, which such a tokenizer gives a space.
+  EXPECT_TRUE(text(R"("abc")").starts_with(' '));
+  EXPECT_FALSE(text(R"("<s>")").starts_with(' ')) << "nothing but a special token is before it";
 }
 
 }  // namespace

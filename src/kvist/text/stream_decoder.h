@@ -15,7 +15,10 @@ namespace kvist::text {
 /// or not.
 class StreamDecoder {
  public:
-  explicit StreamDecoder(const tokenizer::Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
+  /// `follows_text`: the tokens go on with a text before them, so the first one keeps the leading space that some
+  /// tokenizers remove from the beginning of a text.
+  explicit StreamDecoder(const tokenizer::Tokenizer& tokenizer, bool follows_text = false)
+      : tokenizer_(&tokenizer), begun_(follows_text) {}
 
   /// Returns the text that this token completes; it may be empty.
   [[nodiscard]] std::string push(TokenId token);
@@ -24,7 +27,7 @@ class StreamDecoder {
 
  private:
   const tokenizer::Tokenizer* tokenizer_;
-  bool begun_ = false;   // a token with text was pushed
+  bool begun_;           // there was a token with text
   std::string pending_;  // bytes of the tokens held back
 };
 

@@ -65,7 +65,9 @@ Answer::Answer(std::shared_ptr<net::HttpExchange> exchange, const tokenizer::Tok
       open_choices_(requests_.size()) {
   choices_.reserve(requests_.size());
   for (std::size_t i = 0; i < requests_.size(); ++i) {
-    Choice& choice = choices_.emplace_back(tokenizer);
+    const std::size_t prompt = i / options_.answers_per_prompt;
+    Choice& choice =
+        choices_.emplace_back(tokenizer, prompt < options_.follows_text.size() && options_.follows_text[prompt]);
     if (options_.tool_calls) choice.parser = tool_calls::make_tool_call_parser(*options_.tool_calls);
     if (options_.stop.empty()) continue;
     // The request parser has narrower bounds, so this does not fail.

@@ -36,6 +36,8 @@ struct AnswerOptions {
   /// The format in which tool calls are searched for; none: all text is content.
   std::optional<spec::ToolCallFormat> tool_calls = {};
   bool several_calls = true;  ///< false: calls after a choice's first are dropped, as the client asked
+  /// For each prompt, whether it has text before its answer, which then is no beginning; empty: none has.
+  std::vector<bool> follows_text = {};
   std::vector<std::vector<TokenId>> prompts = {};  ///< the prompts' tokens, if the answer contains anything of them
   bool returns_tokens = false;                     ///< return_token_ids: those of the prompts and its own
   bool returns_prompt_logprobs = false;            ///< only of a whole answer
@@ -81,7 +83,7 @@ class Answer {
 
  private:
   struct Choice {
-    explicit Choice(const tokenizer::Tokenizer& tokenizer) : decoder(tokenizer) {}
+    Choice(const tokenizer::Tokenizer& tokenizer, bool follows_text) : decoder(tokenizer, follows_text) {}
     text::StreamDecoder decoder;
     text::StopMatcher stop;
     std::unique_ptr<tool_calls::ToolCallParser> parser;  // null: all is content

@@ -89,6 +89,11 @@ Result<GenerationRequest> RequestReader::checked(GenerationRequest request) cons
   }
   KVIST_TRY_VOID(check_lengths(request));
   if (options.return_token_ids || openai::wanted_prompt_logprobs(options)) answer.prompts = request.prompts;
+  // Special tokens that are left out are no text.
+  for (const std::vector<TokenId>& prompt : request.prompts)
+    answer.follows_text.push_back(!options.skip_special_tokens || std::ranges::any_of(prompt, [&](TokenId token) {
+      return !tokenizer_->is_special(token);
+    }));
   answer.stream = options.stream;
   answer.include_usage = options.include_usage;
   answer.continuous_usage = options.include_usage && options.continuous_usage;
