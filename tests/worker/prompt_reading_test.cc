@@ -75,6 +75,33 @@ TEST_F(PromptReadingTest, JoinsPartsAndRefusesDocumentsWithoutAPlace) {
   EXPECT_TRUE(refused.body.contains("documents: the template of this model has no place for it")) << refused.body;
 }
 
+TEST_F(PromptReadingTest, DetokenizeSpellsSpecialTokens) {
+  RunningWorker worker(spec_);
+  const auto listed =
+      openai::parse_tokenize_answer(worker.post("/tokenize", R"({"prompt":"a the<|im_end|> x"})").body).value();
+  std::string ids;
+  for (const TokenId token : listed.tokens) ids += fmt::format("{}{}", ids.empty() ? "" : ",", token.value());
+  EXPECT_EQ(worker.post("/detokenize", fmt::format(R"({{"tokens":[{}]}})", ids)).body,
+            R"({"prompt":"a the<|im_end|> x"})");
+}
+
+TEST_F(PromptReadingTest, DetokenizeLeavesOutTheSpaceThatTheTokenizerAdds) {
+  tokenizer::SmallTokenizer small = tokenizer::SmallTokenizer::characters({"\u2581", "a", "b"});
+  small.added = {{"<s>"}, {"</s>"}};
+  directory_.write("tokenizer.json", small.json());
+  directory_.write("tokenizer_config.json", R"({"eos_token":"</s>"})");
+  RunningWorker worker(spec_);
+  const auto text = [&](const std::string& prompt) {
+    const auto listed =
+        openai::parse_tokenize_answer(worker.post("/tokenize", fmt::format(R"({{"prompt":"{}"}})", prompt)).body);
+    std::string ids;
+    for (const TokenId token : listed->tokens) ids += fmt::format("{}{}", ids.empty() ? "" : ",", token.value());
+    return worker.post("/detokenize", fmt::format(R"({{"tokens":[{}]}})", ids)).body;
+  };
+  EXPECT_EQ(text("a b"), R"({"prompt":"a b"})");
+  EXPECT_EQ(text("<s>a"), R"({"prompt":"<s> a"})") << "as Hugging Face's library decodes it";
+}
+
 TEST_F(PromptReadingTest, TokenizeSpellsTokens) {
   RunningWorker worker(spec_);
   const net::HttpResponse answer =

@@ -168,9 +168,18 @@ Result<std::string> RequestReader::tokenize(std::string_view body) const {
 Result<std::string> RequestReader::detokenize(std::string_view body) const {
   KVIST_TRY(const openai::DetokenizeRequest request, openai::parse_detokenize_request(body));
   if (!request.model.empty()) KVIST_TRY_VOID(check_model(request.model));
+  // As vLLM does: special tokens by their spelling, and the first text without the space that some tokenizers add.
   std::string text;
+  bool begun = false;
   for (const TokenId token : request.tokens) {
-    tokenizer_->decode(token, text);
+    if (tokenizer_->is_special(token)) {
+      text += tokenizer_->spelling(token);
+      begun = true;
+    } else if (begun) {
+      tokenizer_->decode(token, text);
+    } else {
+      begun = tokenizer_->decode_first(token, text);
+    }
     if (text.size() > kMostTextBytes)
       return fail(ErrorCode::kInvalidArgument,
                   fmt::format("tokens: their text has more than {} bytes", kMostTextBytes));
