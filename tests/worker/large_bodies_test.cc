@@ -271,5 +271,20 @@ TEST_F(LargeBodies, OneThatIsReadIsUnderWay) {
   EXPECT_EQ(thread_.run([&] { return asked->answer->status; }), 200);
 }
 
+TEST_F(LargeBodies, OneThatIsReadWhenTheTimeIsOverIsNotBegun) {
+  const auto asked = ask("/v1/chat/completions", large_chat(R"("ignore_eos":true)"));
+  ASSERT_TRUE(wait_held());
+  bool idle = false;
+  thread_.run([&] {
+    api_->refuse_new();
+    generations_->on_idle([&] { idle = true; });
+    generations_->end_all({ErrorCode::kUnavailable, "the worker is shutting down"});
+  });
+  let_go();
+  ASSERT_TRUE(thread_.wait([&] { return idle; }));
+  ASSERT_TRUE(thread_.run([&] { return asked->answer.has_value(); }));
+  EXPECT_EQ(thread_.run([&] { return asked->answer->status; }), 503);
+}
+
 }  // namespace
 }  // namespace kvist::worker::large_bodies_test

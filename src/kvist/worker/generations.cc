@@ -31,6 +31,8 @@ Generations::Generations(const spec::WorkerSpec& spec, const tokenizer::Tokenize
     : spec_(&spec), tokenizer_(&tokenizer), runner_(&runner) {}
 
 Result<void> Generations::start(GenerationRequest request, const Caller& caller) {
+  // One that was still being read: begun now, it would keep a worker that is out of time from its end.
+  if (ended_) return std::unexpected(*ended_);
   const openai::GenerationOptions& options = request.options;
   AnswerOptions answer_options = std::move(request.answer);
   const bool one_text = request.prompts.size() * options.best_of == 1 && !answer_options.tool_calls;
@@ -161,6 +163,7 @@ void Generations::look_whether_idle() {
 }
 
 void Generations::end_all(const Error& error) {
+  ended_ = error;
   while (!entries_.empty()) {
     const std::shared_ptr<Answer> answer = entries_.begin()->second.answer;
     forget(*answer);

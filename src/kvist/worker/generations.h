@@ -50,7 +50,7 @@ class Generations : public std::enable_shared_from_this<Generations> {
 
   /// For EngineRunner::set_output_handler.
   void on_output(const engine::RequestOutput& output, EngineRunner::Logprobs logprobs);
-  /// Ends every answer under way with an error.
+  /// Ends every answer under way with an error, and those that start() is asked for from here on.
   void end_all(const Error& error);
   /// Calls `handler` once, as soon as no answer is under way, which may be at once.
   void on_idle(std::function<void()> handler);
@@ -79,6 +79,7 @@ class Generations : public std::enable_shared_from_this<Generations> {
   std::uint64_t last_request_ = 0;
   std::uint64_t slow_clients_ = 0;
   std::size_t expected_ = 0;
+  std::optional<Error> ended_;  // by end_all()
   std::function<void()> idle_;
 };
 
