@@ -224,6 +224,17 @@ TEST(ChatRequest, RefusesByNameWhatWouldChangeTheOutput) {
             "unsupported: functions: not supported by this server with this value; leave it out or empty");
 }
 
+TEST(CompletionRequest, HasSixteenTokensUnlessItSaysHowMany) {
+  const auto limit = [](std::string_view fields) {
+    return parse_completion_request(fmt::format(R"({{"model":"m","prompt":"a"{}}})", fields))->options.max_tokens;
+  };
+  EXPECT_EQ(limit(""), 16U) << "as in OpenAI's API and vLLM";
+  EXPECT_EQ(limit(R"(,"max_tokens":null)"), 16U);
+  EXPECT_EQ(limit(R"(,"max_tokens":7)"), 7U);
+  EXPECT_EQ(limit(R"(,"max_completion_tokens":40)"), 40U);
+  EXPECT_EQ(limit(R"(,"echo":true)"), 16U);
+}
+
 TEST(CompletionRequest, ReadsWhatAHarnessScoresTextsWith) {
   const auto read = [](std::string_view fields) {
     const auto request = parse_completion_request(fmt::format(R"({{"model":"m","prompt":"a",{}}})", fields));

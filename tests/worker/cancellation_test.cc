@@ -13,6 +13,8 @@ namespace {
 using testing::HasSubstr;
 
 constexpr const char* kEndless = R"("stream":true,"ignore_eos":true)";
+// Of a completion, which has 16 tokens unless told otherwise.
+constexpr const char* kEndlessCompletion = R"("stream":true,"ignore_eos":true,"max_tokens":1000000)";
 
 TEST(Cancellation, ADisconnectingClientFreesItsSlot) {
   RunningWorker worker(slow_spec());
@@ -53,7 +55,7 @@ TEST(Cancellation, TakesAWaitingRequestOutOfTheQueue) {
 TEST(Cancellation, ReachesEveryChoiceOfARequest) {
   RunningWorker worker(slow_spec());
   RawClient client(worker.port());
-  client.post("/v1/completions", completion_body(R"(["a","b","c"])", kEndless));
+  client.post("/v1/completions", completion_body(R"(["a","b","c"])", kEndlessCompletion));
   ASSERT_TRUE(worker.await_metric("vllm:num_requests_running", 2));
   EXPECT_EQ(worker.metric("vllm:num_requests_waiting"), 1);
   client.leave();
@@ -69,7 +71,7 @@ TEST(Cancellation, AClientThatNeverReadsIsDisconnected) {
   RunningWorker worker(spec);
   RawClient client(worker.port(), 4096);
   // Four answers of 100,000 chunks of 180 bytes: far more than the sockets and the bound hold.
-  client.post("/v1/completions", completion_body(R"(["a","b","c","d"])", kEndless));
+  client.post("/v1/completions", completion_body(R"(["a","b","c","d"])", kEndlessCompletion));
   EXPECT_TRUE(worker.await_metric("kvist_worker_slow_clients_total", 1));
   EXPECT_TRUE(worker.await_metric("vllm:num_requests_running", 0));
 }

@@ -9,8 +9,6 @@ namespace kvist::openai {
 namespace {
 
 constexpr std::int64_t kMostTokens = std::numeric_limits<std::int32_t>::max();
-// The max_tokens of a completion that does not set it, as in OpenAI's API and vLLM. A chat has no default.
-constexpr std::int64_t kDefaultCompletionTokens = 16;
 
 // For routing, an invalid value counts as absent.
 template <typename T>

@@ -2,6 +2,8 @@
 // the module.
 #pragma once
 
+#include <cstdint>
+
 #include "kvist/base/error.h"
 #include "kvist/base/json.h"
 #include "kvist/openai/codec.h"
@@ -9,6 +11,9 @@
 #include "kvist/openai/types.h"
 
 namespace kvist::openai {
+
+/// The max_tokens of a completion that does not set it, as in OpenAI's API and vLLM. A chat has no default.
+inline constexpr std::uint32_t kDefaultCompletionTokens = 16;
 
 /// add_special_tokens, truncate_prompt_tokens, truncation_side. For routing, a value of another kind counts as absent,
 /// because the worker will refuse it.

@@ -157,6 +157,7 @@ Result<GenerationOptions> read_options(const JsonObject& request, RequestKind ki
   KVIST_TRY(const std::optional<std::uint32_t> max_completion_tokens,
             read_token_limit(request, "max_completion_tokens", options.echo ? 0 : 1));
   options.max_tokens = max_completion_tokens ? max_completion_tokens : max_tokens;
+  if (!options.max_tokens && kind == RequestKind::kCompletion) options.max_tokens = kDefaultCompletionTokens;
   KVIST_TRY(options.seed, read_seed(request));
   KVIST_TRY(const std::optional<bool> ignore_eos, request.find_bool("ignore_eos"));
   options.ignore_eos = ignore_eos.value_or(false);

@@ -70,8 +70,9 @@ struct GenerationOptions {
   bool stream = false;
   bool include_usage = false;     ///< stream_options.include_usage
   bool continuous_usage = false;  ///< stream_options.continuous_usage_stats; no effect without include_usage
-  std::optional<std::uint32_t>
-      max_tokens;  ///< max_completion_tokens takes precedence over max_tokens; 0: only with echo
+  /// max_completion_tokens takes precedence over max_tokens. 0: only with echo. A completion always has it: 16 by
+  /// default.
+  std::optional<std::uint32_t> max_tokens;
   std::optional<std::uint64_t> seed;
   bool ignore_eos = false;
   std::string cache_salt;
