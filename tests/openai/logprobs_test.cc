@@ -24,11 +24,24 @@ TEST(Logprobs, OfAChatNameBytesBecauseTextCannotHoldEveryToken) {
 }
 
 TEST(Logprobs, OfACompletionCountCharacters) {
-  const std::string answer = whole_answer({.id = "c", .model = "m", .chat = false},
-                                          {{.text = "h\xC3\xA9!", .finish_reason = "stop", .logprobs = kTokens}}, {});
+  const std::string answer =
+      whole_answer({.id = "c", .model = "m", .chat = false},
+                   {{.text = "h\xC3\xA9!", .finish_reason = "stop", .logprobs = LogprobsText(false, kTokens)}}, {});
   EXPECT_NE(answer.find(R"("logprobs":{"text_offset":[0,2],"token_logprobs":[-0.5,-9999],"tokens":["hé","!"],)"),
             std::string::npos)
       << answer;
+}
+
+TEST(Logprobs, AreTheSameHoweverTheTokensCome) {
+  for (const bool chat : {false, true}) {
+    std::string at_once;
+    LogprobsText(chat, kTokens, 7).append_to(at_once);
+    LogprobsText one_by_one(chat, {}, 7);
+    for (const TokenLogprobs& token : kTokens) one_by_one.add({&token, 1});
+    std::string text;
+    one_by_one.append_to(text);
+    EXPECT_EQ(text, at_once);
+  }
 }
 
 TEST(Logprobs, NotRequestedAreNull) {
@@ -39,8 +52,9 @@ TEST(Logprobs, NotRequestedAreNull) {
 
 TEST(Logprobs, OfAnEchoBeginWithAnUnknownOne) {
   const std::vector<TokenLogprobs> tokens = {{.chosen = {"a", 0}, .is_first = true}, {.chosen = {"b", -1}}};
-  const std::string answer = whole_answer({.id = "c", .model = "m", .chat = false},
-                                          {{.text = "ab", .finish_reason = "length", .logprobs = tokens}}, {});
+  const std::string answer =
+      whole_answer({.id = "c", .model = "m", .chat = false},
+                   {{.text = "ab", .finish_reason = "length", .logprobs = LogprobsText(false, tokens)}}, {});
   EXPECT_NE(answer.find(R"("logprobs":{"text_offset":[0,1],"token_logprobs":[null,-1],"tokens":["a","b"],)"
                         R"("top_logprobs":[null,{"b":-1}]})"),
             std::string::npos)
@@ -52,8 +66,9 @@ TEST(Logprobs, OfAnEchoBeginWithAnUnknownOne) {
 TEST(Logprobs, OfTokensThatJsonWritesAlikeTheFirstIsWritten) {
   const std::vector<TokenLogprobs> tokens = {
       {.chosen = {"\xE2", -0.5}, .likeliest = {{"\xE2", -0.5}, {"\xE3", -2}, {"x", -3}, {"x", -4}}}};
-  const std::string answer = whole_answer({.id = "c", .model = "m", .chat = false},
-                                          {{.text = "", .finish_reason = "length", .logprobs = tokens}}, {});
+  const std::string answer =
+      whole_answer({.id = "c", .model = "m", .chat = false},
+                   {{.text = "", .finish_reason = "length", .logprobs = LogprobsText(false, tokens)}}, {});
   EXPECT_NE(answer.find("\"top_logprobs\":[{\"\xEF\xBF\xBD\":-0.5,\"x\":-3}]"), std::string::npos) << answer;
 }
 

@@ -80,7 +80,7 @@ std::string whole_answer(const AnswerHead& head, const std::vector<WholeChoice>&
       json.field("text", choices[i].text);
     }
     std::string logprobs;
-    append_logprobs_json(logprobs, choices[i].logprobs, head.chat, 0);
+    choices[i].logprobs.append_to(logprobs);
     json.key("logprobs").raw(logprobs).field("finish_reason", choices[i].finish_reason);
     write_tokens(json, "token_ids", choices[i].tokens);
     if (!head.chat) {

@@ -6,7 +6,7 @@
 
 #include "kvist/base/check.h"
 #include "kvist/base/json_writer.h"
-#include "kvist/openai/logprobs_json.h"
+#include "kvist/openai/logprobs_text.h"
 #include "kvist/openai/tokens_json.h"
 #include "kvist/openai/usage_json.h"
 
@@ -51,7 +51,7 @@ void ChunkWriter::append_text(std::string& out, std::uint32_t index, std::string
   out += chat_ ? R"("delta":{"content":)" : R"("text":)";
   append_json_string(out, text);
   out += chat_ ? R"(},"logprobs":)" : R"(,"logprobs":)";
-  append_logprobs_json(out, logprobs, chat_, text_offset);
+  LogprobsText(chat_, logprobs, text_offset).append_to(out);
   out += R"(,"finish_reason":null}]})";
 }
 

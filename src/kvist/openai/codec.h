@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kvist/base/error.h"
+#include "kvist/openai/logprobs_text.h"
 #include "kvist/openai/types.h"
 
 namespace kvist::openai {
@@ -46,7 +47,7 @@ struct WholeChoice {
   std::string text;
   std::string finish_reason;
   std::vector<text::ToolCall> tool_calls = {};  ///< calls of a chat; if there is no text with them, content is null
-  std::vector<TokenLogprobs> logprobs = {};     ///< of its tokens; empty if not requested
+  LogprobsText logprobs = {};                   ///< of its tokens
   /// For each token of the prompt itself, then the likeliest; empty for the first token. Nothing: not requested.
   std::optional<std::vector<std::vector<RankedLogprob>>> prompt_logprobs = {};
   /// The tokens of the choice and of its prompt, if the client requested them (return_token_ids).

@@ -1,11 +1,15 @@
 #include "kvist/openai/logprobs_json.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "kvist/base/json_writer.h"
+#include "kvist/openai/logprobs_text.h"
 
 namespace kvist::openai {
 namespace {
@@ -24,22 +28,6 @@ void write_chat_token(JsonWriter& json, const TokenLogprob& token) {
   json.end_array();
 }
 
-void write_chat(JsonWriter& json, std::span<const TokenLogprobs> tokens) {
-  json.begin_object().key("content").begin_array();
-  for (const TokenLogprobs& token : tokens) {
-    json.begin_object();
-    write_chat_token(json, token.chosen);
-    json.key("top_logprobs").begin_array();
-    for (const TokenLogprob& other : token.likeliest) {
-      json.begin_object();
-      write_chat_token(json, other);
-      json.end_object();
-    }
-    json.end_array().end_object();
-  }
-  json.end_array().key("refusal").null().end_object();
-}
-
 std::size_t characters(std::string_view text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; }));
@@ -51,13 +39,10 @@ std::string json_string(std::string_view text) {
   return out;
 }
 
-// By their text. Several tokens may have one, as JSON writes parts of characters. A reader takes the last of them, so
-// only the first is written: the token itself, or the likeliest.
-void write_by_text(JsonWriter& json, const TokenLogprobs& token) {
-  if (token.is_first) {
-    json.null();
-    return;
-  }
+// As an object by their text. Several tokens may have one, as JSON writes parts of characters. A reader takes the last
+// of them, so only the first is written: the token itself, or the likeliest.
+std::string by_text(const TokenLogprobs& token) {
+  JsonWriter json;
   std::vector<std::string> written = {json_string(token.chosen.token)};
   json.begin_object().field(token.chosen.token, finite(token.chosen.logprob));
   for (const TokenLogprob& other : token.likeliest) {
@@ -67,27 +52,11 @@ void write_by_text(JsonWriter& json, const TokenLogprobs& token) {
     written.push_back(std::move(text));
   }
   json.end_object();
+  return json.take();
 }
 
-void write_completion(JsonWriter& json, std::span<const TokenLogprobs> tokens, std::size_t text_offset) {
-  json.begin_object().key("text_offset").begin_array();
-  for (const TokenLogprobs& token : tokens) {
-    json.value(text_offset);
-    text_offset += characters(token.chosen.token);
-  }
-  json.end_array().key("token_logprobs").begin_array();
-  for (const TokenLogprobs& token : tokens) {
-    if (token.is_first) {
-      json.null();
-    } else {
-      json.value(finite(token.chosen.logprob));
-    }
-  }
-  json.end_array().key("tokens").begin_array();
-  for (const TokenLogprobs& token : tokens) json.value(token.chosen.token);
-  json.end_array().key("top_logprobs").begin_array();
-  for (const TokenLogprobs& token : tokens) write_by_text(json, token);
-  json.end_array().end_object();
+void append_number(std::string& out, double number) {
+  fmt::format_to(std::back_inserter(out), "{}", number);
 }
 
 void write_ranked(JsonWriter& json, const RankedLogprob& ranked) {
@@ -116,18 +85,50 @@ void append_prompt_logprobs_json(std::string& out, std::span<const std::vector<R
   out += json.take();
 }
 
-void append_logprobs_json(std::string& out, std::span<const TokenLogprobs> tokens, bool chat, std::size_t text_offset) {
-  if (tokens.empty()) {
-    out += "null";
-    return;
+void LogprobsText::add(std::span<const TokenLogprobs> tokens) {
+  for (const TokenLogprobs& token : tokens) {
+    for (std::string* list : {&tokens_, &offsets_, &logprobs_, &likeliest_})
+      if (!list->empty()) *list += ',';
+    chat_ ? add_to_chat(token) : add_to_completion(token);
   }
+}
+
+void LogprobsText::add_to_chat(const TokenLogprobs& token) {
   JsonWriter json;
-  if (chat) {
-    write_chat(json, tokens);
-  } else {
-    write_completion(json, tokens, text_offset);
+  json.begin_object();
+  write_chat_token(json, token.chosen);
+  json.key("top_logprobs").begin_array();
+  for (const TokenLogprob& other : token.likeliest) {
+    json.begin_object();
+    write_chat_token(json, other);
+    json.end_object();
   }
-  out += json.take();
+  json.end_array().end_object();
+  tokens_ += json.take();
+}
+
+void LogprobsText::add_to_completion(const TokenLogprobs& token) {
+  offsets_ += std::to_string(text_offset_);
+  text_offset_ += characters(token.chosen.token);
+  append_json_string(tokens_, token.chosen.token);
+  if (token.is_first) {
+    logprobs_ += "null";
+    likeliest_ += "null";
+  } else {
+    append_number(logprobs_, finite(token.chosen.logprob));
+    likeliest_ += by_text(token);
+  }
+}
+
+void LogprobsText::append_to(std::string& out) const {
+  if (tokens_.empty()) {
+    out += "null";
+  } else if (chat_) {
+    out.append(R"({"content":[)").append(tokens_).append(R"(],"refusal":null})");
+  } else {
+    out.append(R"({"text_offset":[)").append(offsets_).append(R"(],"token_logprobs":[)").append(logprobs_);
+    out.append(R"(],"tokens":[)").append(tokens_).append(R"(],"top_logprobs":[)").append(likeliest_).append("]}");
+  }
 }
 
 }  // namespace kvist::openai

@@ -68,6 +68,7 @@ Answer::Answer(std::shared_ptr<net::HttpExchange> exchange, const tokenizer::Tok
     const std::size_t prompt = i / options_.answers_per_prompt;
     Choice& choice =
         choices_.emplace_back(tokenizer, prompt < options_.follows_text.size() && options_.follows_text[prompt]);
+    choice.whole.logprobs = openai::LogprobsText(options_.head.chat);
     if (options_.tool_calls) choice.parser = tool_calls::make_tool_call_parser(*options_.tool_calls);
     if (options_.stop.empty()) continue;
     // The request parser has narrower bounds, so this does not fail.
@@ -192,7 +193,7 @@ void Answer::add_to_whole(Choice& choice, std::vector<tool_calls::AnswerPart> pa
     choice.whole.text += part.content;
     if (part.call) choice.whole.tool_calls.push_back(*std::move(part.call));
   }
-  choice.whole.logprobs.insert(choice.whole.logprobs.end(), logprobs.begin(), logprobs.end());
+  choice.whole.logprobs.add(logprobs);
   if (!returns_tokens()) return;
   if (!choice.whole.tokens) choice.whole.tokens.emplace();
   choice.whole.tokens->insert(choice.whole.tokens->end(), tokens.begin(), tokens.end());
@@ -229,7 +230,7 @@ void Answer::add(std::size_t index, const engine::RequestOutput& output, const e
     choice.whole.prompt_logprobs = ranked(index, *logprobs->prompt);
   std::vector<openai::TokenLogprobs> written;
   if (logprobs != nullptr && !options_.echoes_only) {
-    written = as_text(logprobs->tokens);
+    if (!options_.drops_logprobs) written = as_text(logprobs->tokens);
     for (const engine::TokenLogprobs& token : logprobs->tokens)
       choice.logprob_sum += static_cast<double>(token.chosen.logprob);
     choice.logprobs += logprobs->tokens.size();
@@ -269,7 +270,6 @@ void Answer::respond_whole() {
   for (const std::size_t i : given_choices()) {
     openai::WholeChoice& choice = whole.emplace_back(std::move(choices_[i].whole));
     if (echoes()) choice.text.insert(0, echo_of(i));
-    if (options_.drops_logprobs) choice.logprobs.clear();
     if (returns_tokens()) choice.prompt_tokens = prompt_of(i);
   }
   exchange_->respond(json_reply(200, openai::whole_answer(options_.head, whole, usage_), options_.request_id));
