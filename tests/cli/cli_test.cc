@@ -57,6 +57,16 @@ TEST_F(CliTest, AFailureIsOneLineOnStandardError) {
   }
 }
 
+TEST_F(CliTest, APathThatCannotBeLookedAtIsAFailure) {
+  const std::string name(300, 'a');
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"model", "create", name}, {"report", "compare", name, name}}) {
+    const Ran ran = kvist(command);
+    EXPECT_EQ(ran.status, 1);
+    EXPECT_EQ(ran.err, "kvist " + command[0] + " " + command[1] + ": " + name + ": File name too long\n");
+  }
+}
+
 TEST_F(CliTest, ABadFileIsRefusedWithItsLine) {
   const auto path = write("bad.yaml", "deployment:\n  workers:\n    count: 2\n    block_sice: 16\n");
   EXPECT_THAT(kvist({"up", "-f", path}).err,

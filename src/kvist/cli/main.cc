@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -418,12 +419,21 @@ class CommandLine {
   PlanCommandLine plan_;
 };
 
+// A path that cannot be looked at (a name that is too long, a folder without permission) is the user's to correct.
+Result<void> act(const Action& action) {
+  try {
+    return action();
+  } catch (const std::filesystem::filesystem_error& error) {
+    return fail(ErrorCode::kInvalidArgument, error.path1().string() + ": " + error.code().message());
+  }
+}
+
 }  // namespace
 
 int run(int argc, char** argv) {
   CommandLine line;
   if (const std::optional<int> status = line.parse(argc, argv)) return *status;
-  const Result<void> done = line.action()();
+  const Result<void> done = act(line.action());
   if (done) return kDone;
   std::fprintf(stderr, "kvist %s: %s\n", line.command().c_str(), done.error().message.c_str());
   return kFailed;
