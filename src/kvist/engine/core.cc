@@ -36,7 +36,8 @@ class Core::Impl {
       : options_(std::move(options)),
         executor_(&executor),
         speculation_(std::move(speculation)),
-        kv_(options_.model, options_.kv_blocks, options_.block_size, AdmissionPolicy::make(options_.admission)),
+        kv_(options_.model, options_.kv_blocks, options_.block_size, AdmissionPolicy::make(options_.admission),
+            options_.compares_tokens),
         run_(options_.decode_runs && executor.answers() != nullptr && speculation_ == nullptr && !options_.block_tables
                  ? std::make_unique<DecodeRun>(*executor.answers(), options_.block_size)
                  : nullptr),

@@ -34,6 +34,9 @@ struct CoreOptions {
   spec::AdmissionKind admission = spec::AdmissionKind::kReserveToCompletion;
   bool prefix_deferral = false;  ///< see spec::WorkerSpec
   bool block_tables = false;     ///< fill StepPlan::block_tables; with one step in flight only
+  /// Use a cached block only if it holds the prompt's tokens, for executors that read what is in it. Hashes alone can
+  /// be made to agree by who chooses prompts.
+  bool compares_tokens = false;
   /// Advance decoding sequences together where nothing else is due (StepOutputs::in_run), if the executor has an
   /// AnswerSource and nothing is drafted. For callers that need not see each token at once.
   bool decode_runs = false;

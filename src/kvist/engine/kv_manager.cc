@@ -14,8 +14,10 @@
 namespace kvist::engine {
 
 KvManager::KvManager(std::string model, std::uint32_t blocks, std::uint32_t block_size,
-                     std::unique_ptr<AdmissionPolicy> policy)
-    : model_(std::move(model)), pool_(blocks, block_size), policy_(std::move(policy)) {}
+                     std::unique_ptr<AdmissionPolicy> policy, bool compares_tokens)
+    : model_(std::move(model)), pool_(blocks, block_size), policy_(std::move(policy)) {
+  if (compares_tokens) contents_.emplace(blocks, block_size);
+}
 
 void KvManager::name_prompt(Sequence& sequence) {
   if (!sequence.block_hashes.empty()) return;
@@ -33,6 +35,7 @@ BlockDemand KvManager::look_up(Sequence& sequence, std::uint32_t budget) {
           ? std::min<std::size_t>(sequence.block_hashes.size(), (sequence.certain() - 1) / pool_.block_size())
           : 0;
   pool_.find_prefix(std::span(sequence.block_hashes).first(most), match_);
+  if (contents_) keep_holding(sequence);
   BlockDemand demand{.total = sequence.total_blocks, .cached = static_cast<std::uint32_t>(match_.size())};
   for (const kv::BlockId block : match_) demand.cached_free += pool_.references(block) == 0 ? 1 : 0;
   const std::uint32_t cached_tokens = demand.cached * pool_.block_size();
@@ -88,6 +91,37 @@ bool KvManager::allocate_for(Sequence& sequence, std::uint32_t tokens) {
   return true;
 }
 
+// Before the blocks become findable, so that only other blocks are found under their hashes.
+void KvManager::note_contents(const Sequence& sequence, std::uint32_t first, std::uint32_t complete) {
+  for (std::uint32_t i = first; i < complete; ++i) {
+    const std::span<const TokenId> tokens = tokens_of(sequence, i);
+    const std::uint64_t before = i > 0 ? contents_->number(sequence.blocks[i - 1]) : BlockContents::kStart;
+    const std::optional<kv::BlockId> known = pool_.find(sequence.block_hashes[i]);
+    contents_->set(sequence.blocks[i], tokens, before, known ? copy_that_holds(*known, tokens, before) : std::nullopt);
+  }
+}
+
+// Of the findable blocks with one hash.
+std::optional<kv::BlockId> KvManager::copy_that_holds(kv::BlockId first, std::span<const TokenId> tokens,
+                                                      std::uint64_t before) const {
+  for (kv::BlockId copy = first;;) {
+    if (contents_->holds(copy, tokens, before)) return copy;
+    copy = pool_.next_copy(copy);
+    if (copy == first) return std::nullopt;
+  }
+}
+
+// Of the blocks that were found by their hashes.
+void KvManager::keep_holding(const Sequence& sequence) {
+  std::uint64_t before = BlockContents::kStart;
+  for (std::size_t i = 0; i < match_.size(); ++i) {
+    const std::optional<kv::BlockId> copy = copy_that_holds(match_[i], tokens_of(sequence, i), before);
+    if (!copy) return match_.resize(i);
+    match_[i] = *copy;
+    before = contents_->number(*copy);
+  }
+}
+
 void KvManager::commit_complete(Sequence& sequence) {
   const std::uint32_t block_size = pool_.block_size();
   // An aborted sequence may have computed a token whose sample was discarded and is not known.
@@ -102,6 +136,7 @@ void KvManager::commit_complete(Sequence& sequence) {
     const kv::BlockHash parent = i > 0 ? hashes[i - 1] : kv::root_hash(identity);
     hashes.push_back(kv::chain_hash(parent, tokens.subspan(std::size_t{i} * block_size, block_size)));
   }
+  if (contents_) note_contents(sequence, first, complete);
   const std::uint32_t count = complete - first;
   pool_.commit(std::span<const kv::BlockId>(sequence.blocks).subspan(first, count),
                std::span<const kv::BlockHash>(hashes).subspan(first, count),

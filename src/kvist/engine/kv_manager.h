@@ -3,10 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "kvist/engine/admission.h"
+#include "kvist/engine/block_contents.h"
 #include "kvist/engine/sequence.h"
 #include "kvist/kv/block_pool.h"
 
@@ -17,7 +20,9 @@ namespace kvist::engine {
 /// Threads: one.
 class KvManager {
  public:
-  KvManager(std::string model, std::uint32_t blocks, std::uint32_t block_size, std::unique_ptr<AdmissionPolicy> policy);
+  /// `compares_tokens`: a cached block is used only if it holds the sequence's tokens (BlockContents).
+  KvManager(std::string model, std::uint32_t blocks, std::uint32_t block_size, std::unique_ptr<AdmissionPolicy> policy,
+            bool compares_tokens);
 
   /// Admits a waiting sequence, whose first step computes at most `budget` tokens, if the policy agrees. It then holds
   /// the cached blocks of its tokens, which count as computed, if it may use them. The last token is never taken from
@@ -49,6 +54,13 @@ class KvManager {
   /// How often a block that was missing or free became findable and in use.
   [[nodiscard]] std::uint64_t gains() const { return pool_.counters().stored_blocks + pool_.counters().reuses; }
   [[nodiscard]] BlockDemand look_up(Sequence& sequence, std::uint32_t budget);
+  void keep_holding(const Sequence& sequence);
+  void note_contents(const Sequence& sequence, std::uint32_t first, std::uint32_t complete);
+  [[nodiscard]] std::optional<kv::BlockId> copy_that_holds(kv::BlockId first, std::span<const TokenId> tokens,
+                                                           std::uint64_t before) const;
+  [[nodiscard]] std::span<const TokenId> tokens_of(const Sequence& sequence, std::size_t block) const {
+    return std::span(sequence.tokens).subspan(block * pool_.block_size(), pool_.block_size());
+  }
   [[nodiscard]] bool allocate_for(Sequence& sequence, std::uint32_t tokens);
   void commit_complete(Sequence& sequence);
   [[nodiscard]] std::uint32_t blocks_for(std::uint32_t tokens) const {
@@ -57,6 +69,7 @@ class KvManager {
 
   std::string model_;
   kv::BlockPool pool_;
+  std::optional<BlockContents> contents_;  // nothing: hashes are trusted
   std::unique_ptr<AdmissionPolicy> policy_;
   std::vector<kv::BlockId>
       match_;  // of the last look_up(); a member, so that repeated look-ups of a blocked request allocate nothing

@@ -56,6 +56,12 @@ void BlockPool::find_prefix(std::span<const BlockHash> hashes, std::vector<Block
   }
 }
 
+BlockId BlockPool::next_copy(BlockId block) const {
+  KVIST_CHECK(block.value() < blocks_.size() && blocks_[block.value()].findable,
+              fmt::format("block {} is not findable", block.value()));
+  return BlockId(blocks_[block.value()].copy_next);
+}
+
 std::uint32_t BlockPool::references(BlockId block) const {
   KVIST_CHECK(block.value() < blocks_.size(), fmt::format("no block {}", block.value()));
   return blocks_[block.value()].references;

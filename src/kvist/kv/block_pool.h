@@ -49,6 +49,9 @@ class BlockPool {
   /// Replaces the content of `blocks` with findable copies of the longest prefix of a chain: one per block
   /// hash, up to the first that has none. The same as find() for each, but faster.
   void find_prefix(std::span<const BlockHash> hashes, std::vector<BlockId>& blocks) const;
+  /// Another findable copy with the same hash; after the last one the first again, so alone it is its own. Requires:
+  /// the block is findable.
+  [[nodiscard]] BlockId next_copy(BlockId block) const;
   [[nodiscard]] std::uint32_t references(BlockId block) const;
 
   /// Returns the first free block with one reference for the caller; nothing if all are in use. If the block was

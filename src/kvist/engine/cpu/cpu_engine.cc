@@ -114,11 +114,12 @@ std::unique_ptr<SpeculationPolicy> make_drafting(const spec::SpeculationSpec& sp
   return measured;
 }
 
-/// A step writes into the blocks that its plan names.
+/// A step writes into the blocks that its plan names, and reads what others have written.
 CoreOptions computing_options(const spec::WorkerSpec& worker) {
   CoreOptions options = core_options(worker);
   options.max_steps_in_flight = 1;
   options.block_tables = true;
+  options.compares_tokens = true;
   return options;
 }
 
