@@ -75,6 +75,22 @@ def what_is_cached_changes_no_answer():
         assert content(cold) == content(warm)
 
 
+def another_text_with_the_same_hash_changes_no_answer():
+    # Two first blocks of prompts to test-model, of one hash (tests/engine/block_contents_test.cc says how the second was found).
+    one = list(range(10, 26))
+    other = [1076, 1184, 34, 581, 14, 15, 16, 17, 18, 19, 102, 473, 1005, 1117, 566, 904]
+    with serving("kv_blocks: 512", "kv_blocks: 512") as (_, _, (clean, poisoned)):
+        expected = content(complete(clean, one + [30, 31]))
+        complete(poisoned, other + [30, 31])
+        assert len(get_json(poisoned.admin + "/debug/kv_blocks")["blocks"]) == 2, "the prompt's block and one of the answer"
+        assert content(complete(poisoned, one + [30, 31])) == expected
+        names = {name for name, _ in get_json(clean.admin + "/debug/kv_blocks")["blocks"]}
+        shared = [copies for name, copies in get_json(poisoned.admin + "/debug/kv_blocks")["blocks"] if name in names]
+        assert sorted(shared) == [1, 2], "both first blocks have one name"
+        again = complete(poisoned, one + [30, 31])
+        assert content(again) == expected and again["usage"]["prompt_tokens_details"]["cached_tokens"] == 16
+
+
 def drafts_change_no_answer_and_some_are_right():
     drafting = "speculation: {drafter: prompt_lookup, draft_length: fixed, draft_tokens: 5}"
     with serving("kv_blocks: 512", drafting) as (_, _, (plain, speculative)):
@@ -162,6 +178,6 @@ def a_conversation_goes_on_when_its_worker_dies():
 
 run([a_model_is_created_the_same_to_the_byte, the_command_line_serves_a_model_and_says_where_the_memory_goes,
      it_listens_on_addresses_of_both_kinds, what_is_cached_changes_no_answer,
-     drafts_change_no_answer_and_some_are_right, what_is_computed_beside_it_or_twice_changes_no_answer, sampling_follows_seed_stop_and_number,
-     special_tokens_are_left_out_or_spelled,
+     another_text_with_the_same_hash_changes_no_answer, drafts_change_no_answer_and_some_are_right,
+     what_is_computed_beside_it_or_twice_changes_no_answer, sampling_follows_seed_stop_and_number, special_tokens_are_left_out_or_spelled,
      a_conversation_goes_on_when_its_worker_dies])
