@@ -35,6 +35,16 @@ TEST(PromptLookup, TheLongestMatchWinsThenTheLatest) {
   EXPECT_EQ(proposal(lookup, 1), tokens({8})) << "the latest of two";
 }
 
+TEST(PromptLookup, OnlyKeepsTheTokensIfNothingIsDrafted) {
+  PromptLookup lookup;
+  lookup.begin(tokens({1, 2, 3, 1, 2}), false);
+  lookup.add(TokenId(3));
+  EXPECT_TRUE(proposal(lookup, 5).empty());
+  EXPECT_EQ(lookup.tokens().size(), 6U);
+  lookup.begin(tokens({1, 2, 3, 1, 2}));
+  EXPECT_EQ(proposal(lookup, 1), tokens({3})) << "the next request's drafts are";
+}
+
 TEST(PromptLookup, NothingWithoutARepetition) {
   PromptLookup lookup;
   lookup.begin(tokens({1, 2, 3, 4}));

@@ -161,7 +161,8 @@ Result<CpuEngine> make_cpu_engine(const spec::WorkerSpec& wanted, std::vector<To
                                       LlamaExecutor::Options{.max_batch_size = worker.max_batch_size,
                                                              .end_tokens = std::move(end_tokens),
                                                              .vocabulary = std::min(config.vocabulary, vocabulary),
-                                                             .max_logit_rows = limits.logit_rows});
+                                                             .max_logit_rows = limits.logit_rows,
+                                                             .drafts = worker.speculation.enabled});
   DeviceDriver::StepObserver observer;
   std::unique_ptr<SpeculationPolicy> drafting = make_drafting(worker.speculation, observer);
   engine.driver = std::make_unique<DeviceDriver>(computing_options(worker), std::move(executor), std::move(drafting),

@@ -34,7 +34,7 @@ void LlamaExecutor::on_admit(SlotId id, const Request& request, std::span<const 
   KVIST_CHECK(request.resumed < prompt.size(), "an answer is resumed behind a prompt");
   const std::size_t prompt_tokens = prompt.size() - request.resumed;
   slot.prompt_tokens = static_cast<std::uint32_t>(prompt_tokens);
-  slot.text.begin(prompt);
+  slot.text.begin(prompt, options_.drafts);
   if (slot.sampling->prompt_logprobs) slot.prompt_logprobs = std::make_shared<std::vector<TokenLogprobs>>();
   slot.counts.clear();
   if (!slot.sampling->penalizes()) return;

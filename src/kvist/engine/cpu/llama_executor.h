@@ -26,6 +26,7 @@ class LlamaExecutor final : public Executor {
     std::vector<TokenId> end_tokens;   ///< of the model: they end an answer unless the request ignores them
     std::uint32_t vocabulary = 0;      ///< ids from here on are never sampled: padding rows of the model
     std::uint32_t max_logit_rows = 1;  ///< ForwardLimits::logit_rows
+    bool drafts = true;                ///< plans may have drafts
   };
   /// Shares `forward` and, through it, the model and the cache.
   LlamaExecutor(std::shared_ptr<ForwardPass> forward, Options options);

@@ -18,7 +18,8 @@ bool PromptLookup::is_same(std::size_t a_end, std::size_t b_end, std::uint32_t l
                     tokens_.begin() + static_cast<std::ptrdiff_t>(b_end - length));
 }
 
-void PromptLookup::begin(std::span<const TokenId> prompt) {
+void PromptLookup::begin(std::span<const TokenId> prompt, bool proposes) {
+  proposes_ = proposes;
   tokens_.clear();
   latest_ = {};
   for (const TokenId token : prompt) add(token);
@@ -27,7 +28,7 @@ void PromptLookup::begin(std::span<const TokenId> prompt) {
 // The n-grams that end just before the new token now have a continuation.
 void PromptLookup::add(TokenId token) {
   const std::size_t end = tokens_.size();
-  for (std::uint32_t length = kShortest; length <= kLongest && length <= end; ++length) {
+  for (std::uint32_t length = kShortest; proposes_ && length <= kLongest && length <= end; ++length) {
     latest_[key(end, length)] = static_cast<std::uint32_t>(end);
   }
   tokens_.push_back(token);

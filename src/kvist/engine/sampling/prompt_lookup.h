@@ -18,8 +18,8 @@ class PromptLookup {
   static constexpr std::uint32_t kLongest = 4;
   static constexpr std::uint32_t kShortest = 2;
 
-  /// Resets and starts with a prompt.
-  void begin(std::span<const TokenId> prompt);
+  /// Resets and starts with a prompt. `proposes` false: the tokens are only kept, and nothing is ever proposed.
+  void begin(std::span<const TokenId> prompt, bool proposes = true);
   void add(TokenId token);
   /// Replaces the content of `drafts` by up to `most` tokens that may come next; none if nothing is repeated.
   void propose(std::uint32_t most, std::vector<TokenId>& drafts) const;
@@ -31,6 +31,7 @@ class PromptLookup {
   [[nodiscard]] Key key(std::size_t end, std::uint32_t length) const;
   [[nodiscard]] bool is_same(std::size_t a_end, std::size_t b_end, std::uint32_t length) const;
 
+  bool proposes_ = true;
   std::vector<TokenId> tokens_;
   FlatMap<Key, std::uint32_t> latest_;  // n-gram -> the position after its latest occurrence that has a continuation
 };
