@@ -189,6 +189,23 @@ TEST(Metrics, AStopStringsAnswerEndedByItself) {
   EXPECT_EQ(samples->sum("vllm:e2e_request_latency_seconds_count"), 1);
 }
 
+TEST(Metrics, AStopStringCountsThoughTheLastTokenCompletesIt) {
+  RunningWorker worker;
+  const auto ask = [&](std::string_view fields) {
+    return openai::parse_chunk(worker.post("/v1/chat/completions", chat_body("x", fields)).body).value();
+  };
+  const std::string last(1, ask(R"("max_tokens":5,"seed":3,"ignore_eos":true)").content.at(4));
+  const auto stopped =
+      ask(fmt::format(R"("max_tokens":5,"min_tokens":4,"seed":3,"ignore_eos":true,"stop":["{}"])", last));
+  EXPECT_EQ(stopped.finish_reason, "stop");
+  EXPECT_EQ(stopped.usage->completion_tokens, 5U);
+  const std::string page = worker.get("/metrics").body;
+  const Result<telemetry::MetricSamples> samples = telemetry::MetricSamples::parse(page);
+  ASSERT_TRUE(samples);
+  EXPECT_EQ(samples->sum("vllm:request_success_total", "finished_reason", "stop"), 1);
+  EXPECT_EQ(samples->sum("vllm:request_success_total", "finished_reason", "length"), 1);
+}
+
 TEST(Metrics, ARefusalByTheFullQueueIsCounted) {
   spec::WorkerSpec spec = slow_spec();
   spec.max_waiting = 1;

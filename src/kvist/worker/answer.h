@@ -78,6 +78,8 @@ class Answer {
   [[nodiscard]] bool complete() const { return open_choices_ == 0; }
   /// Whether a choice has ended, by the engine or by a stop string.
   [[nodiscard]] bool has_ended(std::size_t choice) const { return choices_[choice].ended; }
+  /// Whether a stop string ended it, which the engine does not know.
+  [[nodiscard]] bool was_stopped(std::size_t choice) const { return choices_[choice].stop.stopped(); }
   [[nodiscard]] const std::vector<RequestId>& choices() const { return requests_; }
   [[nodiscard]] std::size_t unsent_bytes() const { return exchange_->unsent_bytes(); }
 

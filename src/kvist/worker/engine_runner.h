@@ -38,6 +38,8 @@ class EngineRunner {
   void abort(RequestId id);
   /// Like abort(), but for a request whose answer was ended by a stop string, which the engine does not know.
   void stop(RequestId id);
+  /// A request of the present outputs that ended at its limit was ended by a stop string as well, which counts.
+  void stopped_at_the_limit() { metrics_.on_stopped_at_the_limit(); }
   /// Returns false and does nothing while requests are running. The event is published before this returns.
   [[nodiscard]] bool reset_prefix_cache();
 

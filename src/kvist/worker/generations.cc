@@ -128,7 +128,9 @@ void Generations::on_output(const engine::RequestOutput& output, EngineRunner::L
   const Entry entry = found->second;
   if (output.finish) entries_.erase(found);
   entry.answer->add(entry.choice, output, logprobs);
-  // A stop string ended the choice, which the engine does not know.
+  // A stop string ended the choice, perhaps with the last token that it could have.
+  if (output.finish == engine::FinishReason::kLength && entry.answer->was_stopped(entry.choice))
+    runner_->stopped_at_the_limit();
   if (!output.finish && entry.answer->has_ended(entry.choice)) {
     entries_.erase(output.id);
     runner_->stop(output.id);

@@ -61,6 +61,11 @@ class RequestMetrics {
   void on_rejected() { ++rejected_; }
   /// A stop string ended the request. Later outputs of the engine for it are ignored.
   void on_stopped(RequestId id);
+  /// A stop string ended a request that ended at its limit with the same output.
+  void on_stopped_at_the_limit() {
+    --finished_.length;
+    ++finished_.stop;
+  }
 
   [[nodiscard]] const FinishCounts& finish_counts() const { return finished_; }
   void write(telemetry::MetricsPage& page, const telemetry::Labels& labels) const;
