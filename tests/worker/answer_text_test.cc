@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kvist/openai/tokenize.h"
 #include "kvist/tokenizer/hugging_face_tokenizer.h"
 #include "kvist/worker/answer.h"
 #include "running_worker.h"
@@ -139,6 +140,16 @@ TEST(LeadingSpaces, ComeFromAWorkerAsTheModelGivesThem) {
   // The timed engine's answers begin with a word of their own, which such a tokenizer gives a space.
   EXPECT_TRUE(text(R"("abc")").starts_with(' '));
   EXPECT_FALSE(text(R"("<s>")").starts_with(' ')) << "nothing but a special token is before it";
+  const auto echoed = [&](std::string_view prompt) {
+    return openai::parse_chunk(
+               worker.post("/v1/completions", completion_body(prompt, R"("max_tokens":0,"echo":true)")).body)
+        ->content;
+  };
+  const auto listed = openai::parse_tokenize_answer(worker.post("/tokenize", R"({"prompt":"abc d"})").body).value();
+  std::string ids;
+  for (const TokenId token : listed.tokens) ids += fmt::format("{}{}", ids.empty() ? "[" : ",", token.value());
+  EXPECT_EQ(echoed(R"("abc d")"), "abc d");
+  EXPECT_EQ(echoed(ids + "]"), "abc d") << "without the space that the tokenizer has put in front";
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "kvist/openai/resumption.h"
 #include "kvist/openai/tokenize.h"
 #include "kvist/text/prompt_encoding.h"
+#include "kvist/text/stream_decoder.h"
 #include "kvist/worker/request_options.h"
 
 namespace kvist::worker {
@@ -54,9 +55,7 @@ std::string RequestReader::echo_of(const openai::Prompt& prompt, const openai::P
                                    std::span<const TokenId> tokens) const {
   const auto* const text = std::get_if<std::string>(&prompt);
   if (text != nullptr && !openai::truncation_of(options, spec_->max_model_len)) return *text;
-  std::string decoded;
-  for (const TokenId token : tokens) tokenizer_->decode(token, decoded);
-  return decoded;
+  return text::decode_text(*tokenizer_, tokens);
 }
 
 Result<void> RequestReader::check_model(std::string_view model) const {
