@@ -40,12 +40,22 @@ Result<RunAnalysis> analyse_run(const StoredRun& run) {
 }
 
 Result<std::string> find_database(const fs::path& place) {
-  if (fs::is_regular_file(place)) return place.string();
-  if (fs::exists(place / "results.sqlite")) return (place / "results.sqlite").string();
-  fs::path last;
+  // A folder that may not be looked into is one without results, not an exception.
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(place, error)) {
-    if (entry.is_directory() && fs::exists(entry.path() / "results.sqlite") && entry.path() > last) last = entry.path();
+  if (fs::is_regular_file(place, error)) return place.string();
+  if (!fs::is_directory(place, error)) {
+    const bool is_missing = !error || error == std::errc::no_such_file_or_directory;
+    return fail(ErrorCode::kNotFound,
+                place.string() + ": " + (is_missing ? "no such file or folder" : error.message()));
+  }
+  if (fs::exists(place / "results.sqlite", error)) return (place / "results.sqlite").string();
+  fs::path last;
+  fs::directory_iterator entry(place, error);
+  if (error) return fail(ErrorCode::kNotFound, place.string() + ": " + error.message());
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    std::error_code unreadable;
+    const bool has_one = fs::exists(entry->path() / "results.sqlite", unreadable);
+    if (has_one && entry->path() > last) last = entry->path();
   }
   if (last.empty()) return fail(ErrorCode::kNotFound, place.string() + ": no results.sqlite in it");
   return (last / "results.sqlite").string();
@@ -53,7 +63,7 @@ Result<std::string> find_database(const fs::path& place) {
 
 Result<RunAnalysis> load_analysis(const fs::path& place) {
   KVIST_TRY(const std::string path, find_database(place));
-  KVIST_TRY(const auto store, results::Store::open(path));
+  KVIST_TRY(const auto store, results::Store::open_to_read(path));
   KVIST_TRY(const std::vector<std::int64_t> runs, store->runs());
   if (runs.empty()) return fail(ErrorCode::kNotFound, path + ": holds no run");
   KVIST_TRY(const StoredRun run, open_run(*store, runs.back(), false));

@@ -259,7 +259,7 @@ class CommandLine {
 
   void add_report() {
     CLI::App* command = app_.add_subcommand("report", "make the report of a stored run again; check it");
-    command->add_option("database", report_.database, "results.sqlite of a sweep");
+    command->add_option("database", report_.database, "results.sqlite of a sweep, or its folder");
     command->add_option("--run", report_.run, "number of the run; without it, the last");
     command->add_option("--output", report_.output, "folder for the report; without it, the database's");
     command->add_option("--exclude", report_.exclude,

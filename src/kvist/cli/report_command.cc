@@ -143,13 +143,19 @@ Result<void> run_report(const ReportArguments& arguments) {
   KVIST_TRY(analysis::StoredRun whole, analysis::open_run(*store, number));
   KVIST_TRY(const analysis::StoredRun run, without(std::move(whole), *store, number, arguments.exclude));
   std::filesystem::path folder = arguments.output;
-  if (folder.empty()) folder = std::filesystem::absolute(arguments.database).parent_path();
+  if (folder.empty()) {
+    KVIST_TRY(const std::string database, analysis::find_database(arguments.database));
+    folder = std::filesystem::absolute(database).parent_path();
+  }
   KVIST_TRY_VOID(make_folder(folder.string()));
-  KVIST_TRY(const report::WrittenReport written,
-            report::write_report(run.header, run.sweep, run.next_level, folder.string()));
-  print_line(written.table);
-  print_line(fmt::format("report    {}\n          {}\n          {}\n          {}", written.files.html,
-                         written.files.markdown, written.files.json, written.files.levels));
+  const auto written = report::write_report(run.header, run.sweep, run.next_level, folder.string());
+  if (!written) {
+    if (!arguments.output.empty()) return std::unexpected(written.error());
+    return fail(written.error().code, written.error().message + "; --output names another folder");
+  }
+  print_line(written->table);
+  print_line(fmt::format("report    {}\n          {}\n          {}\n          {}", written->files.html,
+                         written->files.markdown, written->files.json, written->files.levels));
   return {};
 }
 

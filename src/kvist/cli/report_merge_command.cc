@@ -25,7 +25,7 @@ struct Source {
 Result<Source> open_source(const std::string& place) {
   Source source;
   KVIST_TRY(const std::string path, analysis::find_database(place));
-  KVIST_TRY(source.store, results::Store::open(path));
+  KVIST_TRY(source.store, results::Store::open_to_read(path));
   KVIST_TRY(const std::int64_t number, chosen_run(*source.store, path, std::nullopt));
   KVIST_TRY(analysis::StoredRun run, analysis::open_run(*source.store, number));
   source.part = {.name = place, .head = std::move(run.header), .sweep = std::move(run.sweep), .levels = {}};

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "kvist/analysis/stored_run.h"
+
 namespace kvist::cli {
 
 Result<std::unique_ptr<results::Store>> open_existing(const std::string& path) {
-  if (!std::filesystem::is_regular_file(path)) return fail(ErrorCode::kNotFound, path + ": no such file");
-  return results::Store::open(path);
+  KVIST_TRY(const std::string database, analysis::find_database(path));
+  return results::Store::open_to_read(database);
 }
 
 Result<std::int64_t> chosen_run(const results::Store& store, const std::string& path,

@@ -11,7 +11,7 @@
 
 namespace kvist::cli {
 
-/// Opens an existing results database, so that a mistyped path does not create one.
+/// Opens a results database, or that of a folder (analysis::find_database), to read it.
 [[nodiscard]] Result<std::unique_ptr<results::Store>> open_existing(const std::string& path);
 
 /// The requested run, or the last one. Errors: no such run, with the existing ones.

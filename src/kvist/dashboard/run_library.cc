@@ -26,10 +26,9 @@ namespace kvist::dashboard {
 Result<void> RunLibrary::add(const std::string& place) {
   if (files_.size() >= kMostFiles)
     return fail(ErrorCode::kInvalidArgument, fmt::format("more than {} databases", kMostFiles));
-  if (!std::filesystem::exists(place)) return fail(ErrorCode::kNotFound, place + ": no such file or folder");
   KVIST_TRY(const std::string path, analysis::find_database(place));
   if (std::ranges::find(files_, path, &File::path) != files_.end()) return {};
-  KVIST_TRY(auto store, results::Store::open(path));
+  KVIST_TRY(auto store, results::Store::open_to_read(path));
   const std::filesystem::path file(path);
   const std::string folder = std::filesystem::absolute(file).parent_path().filename().string();
   files_.push_back({.path = path, .name = folder + "/" + file.filename().string(), .store = std::move(store)});

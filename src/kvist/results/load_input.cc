@@ -64,13 +64,7 @@ Result<workload::LoadInput> load_input(const spec::TraceSpec& trace) {
     input.trace = std::make_shared<const workload::Trace>(std::move(loaded));
     return input;
   }
-  // Opening a store creates it if it does not exist, which a mistyped path must not do.
-  if (!std::filesystem::exists(trace.file)) return fail(ErrorCode::kNotFound, trace.file + ": no such file");
-  // An empty file would become an empty database.
-  if (!std::filesystem::is_regular_file(trace.file) || std::filesystem::file_size(trace.file) == 0) {
-    return fail(ErrorCode::kInvalidArgument, trace.file + ": no results database; want one that kvist has written");
-  }
-  KVIST_TRY(const auto store, Store::open(trace.file));
+  KVIST_TRY(const auto store, Store::open_to_read(trace.file));
   auto recorded = load_recorded_level(*store, trace.run, trace.level);
   if (!recorded) return std::unexpected(std::move(recorded).error().in(trace.file));
   input.recorded = std::make_shared<const workload::RecordedLevel>(std::move(*recorded));

@@ -286,15 +286,17 @@ Result<void> add_tables(const Connection& connection) {
   return transaction.commit();
 }
 
-}  // namespace
+struct Version {
+  bool is_empty = false;  ///< without a table, a version, an application
+  std::int64_t number = 0;
+};
 
-Result<void> prepare_schema(const Connection& connection) {
+/// Errors: another application's, a newer kvist's, no version there ever was.
+Result<Version> version_of(const Connection& connection) {
   KVIST_TRY(const std::int64_t objects, connection.query_integer("SELECT count(*) FROM sqlite_schema"));
   KVIST_TRY(const std::int64_t application, connection.query_integer("PRAGMA application_id"));
   KVIST_TRY(const std::int64_t version, connection.query_integer("PRAGMA user_version"));
-  if (objects == 0 && application == 0 && version == 0) {
-    return create(connection);
-  }
+  if (objects == 0 && application == 0 && version == 0) return Version{.is_empty = true};
   if (application != kApplicationId) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{}: a database of another application (application_id {}), not kvist results",
@@ -307,9 +309,32 @@ Result<void> prepare_schema(const Connection& connection) {
   if (version < 1) {
     return fail(ErrorCode::kCorrupt, fmt::format("{}: schema version {} never existed", connection.path(), version));
   }
-  if (version == 1) KVIST_TRY_VOID(migrate_from_1(connection, create_tables));
-  if (version > 1 && version < kSchemaVersion) KVIST_TRY_VOID(add_tables(connection));
+  return Version{.number = version};
+}
+
+}  // namespace
+
+Result<void> prepare_schema(const Connection& connection) {
+  KVIST_TRY(const Version version, version_of(connection));
+  if (version.is_empty) return create(connection);
+  if (version.number == 1) KVIST_TRY_VOID(migrate_from_1(connection, create_tables));
+  if (version.number > 1 && version.number < kSchemaVersion) KVIST_TRY_VOID(add_tables(connection));
   return check_tables(connection, kTables);
+}
+
+Result<Connection> readable(Connection connection) {
+  KVIST_TRY(const Version version, version_of(connection));
+  if (version.is_empty) {
+    return fail(ErrorCode::kInvalidArgument,
+                connection.path() + ": no results database; want one that kvist has written");
+  }
+  if (version.number < kSchemaVersion) {
+    KVIST_TRY(Connection copy, connection.open_copy());
+    KVIST_TRY_VOID(prepare_schema(copy));
+    return copy;
+  }
+  KVIST_TRY_VOID(check_tables(connection, kTables));
+  return connection;
 }
 
 }  // namespace kvist::results

@@ -17,5 +17,8 @@ inline constexpr std::int32_t kSchemaVersion = 7;
 /// tables exactly as its version creates them, without triggers. An older version is then converted to this one.
 /// Ensures: queries mean what their text says.
 [[nodiscard]] Result<void> prepare_schema(const Connection& connection);
+/// The same for a file that is only read: the connection itself or, if the file is of an older version, one of a copy
+/// that was converted. Errors: as there; an empty database.
+[[nodiscard]] Result<Connection> readable(Connection connection);
 
 }  // namespace kvist::results

@@ -50,8 +50,12 @@ Connection::Connection(std::unique_ptr<sqlite3, Close> handle, std::string path)
     : handle_(std::move(handle)), path_(std::move(path)) {}
 
 Result<Connection> Connection::open(const std::string& path) {
+  return open_as(path, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+}
+
+Result<Connection> Connection::open_as(const std::string& name, const std::string& path, int flags) {
   sqlite3* raw = nullptr;
-  const int code = sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
+  const int code = sqlite3_open_v2(name.c_str(), &raw, flags, nullptr);
   Connection connection(std::unique_ptr<sqlite3, Close>(raw), path);
   if (code != SQLITE_OK) return std::unexpected(connection.error(code));
   sqlite3_extended_result_codes(raw, 1);

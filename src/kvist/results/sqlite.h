@@ -25,6 +25,11 @@ class Connection {
   /// Opens or creates a file. The file's own schema is not trusted: it may not call functions or write to SQLite's own
   /// tables.
   [[nodiscard]] static Result<Connection> open(const std::string& path);
+  /// Opens a file that exists, to read it: it is not changed, and nothing is created beside it. If a writer was cut off
+  /// within a transaction, the file is read from a copy in which that was undone.
+  [[nodiscard]] static Result<Connection> open_to_read(const std::string& path);
+  /// Opens a copy of all of it, in a temporary file that is gone with the connection. Errors name the original.
+  [[nodiscard]] Result<Connection> open_copy() const;
 
   /// Runs statements that give no rows, or whose rows do not matter.
   [[nodiscard]] Result<void> execute(const std::string& sql) const;
@@ -44,6 +49,9 @@ class Connection {
     void operator()(sqlite3* handle) const;
   };
   Connection(std::unique_ptr<sqlite3, Close> handle, std::string path);
+  /// `name` is what SQLite opens, `path` what errors name.
+  [[nodiscard]] static Result<Connection> open_as(const std::string& name, const std::string& path, int flags);
+  [[nodiscard]] static Result<Connection> open_recovered(const std::string& path);
 
   std::unique_ptr<sqlite3, Close> handle_;
   std::string path_;

@@ -142,6 +142,12 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& path, Durability d
   return std::unique_ptr<Store>(new Store(std::make_unique<Impl>(std::move(connection))));
 }
 
+Result<std::unique_ptr<Store>> Store::open_to_read(const std::string& path) {
+  KVIST_TRY(Connection connection, Connection::open_to_read(path));
+  KVIST_TRY(connection, readable(std::move(connection)));
+  return std::unique_ptr<Store>(new Store(std::make_unique<Impl>(std::move(connection))));
+}
+
 Result<std::int64_t> Store::begin_run(const RunRecord& run) {
   const Connection& connection = impl_->connection;
   KVIST_TRY(Transaction transaction, Transaction::begin(connection, Transaction::Kind::kWrite));

@@ -48,6 +48,9 @@ class Store {
   /// refused.
   [[nodiscard]] static Result<std::unique_ptr<Store>> open(const std::string& path,
                                                            Durability durability = Durability::kFull);
+  /// Opens a file that exists, to read it; whatever writes to the store is an error. Neither the file nor its folder is
+  /// changed, so that both may be read-only: a file of an older schema is converted in a copy, which is temporary.
+  [[nodiscard]] static Result<std::unique_ptr<Store>> open_to_read(const std::string& path);
   ~Store();
 
   /// Begins a run (its `levels` are not written here) and returns its number in this database.

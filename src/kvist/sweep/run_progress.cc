@@ -113,7 +113,7 @@ Result<ResumedRun> open_interrupted(const std::string& directory, bool simulated
 Result<spec::SweepSpec> interrupted_sweep(const std::string& directory) {
   const std::string path = database_of(directory);
   if (!std::filesystem::is_regular_file(path)) return fail(ErrorCode::kNotFound, path + ": no such file");
-  KVIST_TRY(const auto store, results::Store::open(path));
+  KVIST_TRY(const auto store, results::Store::open_to_read(path));
   KVIST_TRY(const std::vector<std::int64_t> runs, store->runs());
   if (runs.empty()) return fail(ErrorCode::kNotFound, path + ": holds no run");
   KVIST_TRY(const results::RunRecord head, store->load_head(runs.back()));
