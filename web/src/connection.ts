@@ -7,6 +7,14 @@ const LONGEST_PAUSE_MS = 10_000;
 /** A server that is there sends a sample each second. */
 const SILENCE_MS = 15_000;
 const ANSWER_MS = 30_000;
+/** Of stored runs, which the server reads and analyses first: millions of turns take minutes. */
+const LONG_ANSWER_MS = 1_800_000;
+const LONG = new Set<unknown>(["run", "level", "compare"]);
+
+/** How long to wait for the answer to a command. */
+export function answerMs(command: unknown): number {
+  return LONG.has(command) ? LONG_ANSWER_MS : ANSWER_MS;
+}
 
 export interface Listener {
   onOpen(): void;
@@ -89,7 +97,7 @@ export class Connection {
     if (!socket || socket.readyState !== WebSocket.OPEN) return Promise.reject(new Error("not connected"));
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
-      const timer = window.setTimeout(() => this.#settle(id)?.reject(new Error("no answer came")), ANSWER_MS);
+      const timer = window.setTimeout(() => this.#settle(id)?.reject(new Error("no answer came")), answerMs(message["command"]));
       this.#questions.set(id, { resolve, reject, timer });
       socket.send(JSON.stringify({ ...message, id }));
     });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { pauseMs } from "../src/connection.ts";
+import { answerMs, pauseMs } from "../src/connection.ts";
 import { axisMilliseconds, compact, count, decimal, duration, fromTo, milliseconds, modeName, percent, UNKNOWN } from "../src/format.ts";
 
 test("what is not known is a dash, never 0", () => {
@@ -36,4 +36,9 @@ test("modes have names for sentences", () => {
 
 test("pauses before the next attempt to connect", () => {
   assert.deepEqual([0, 1, 2, 3, 4, 5, 50].map(pauseMs), [500, 1000, 2000, 4000, 8000, 10_000, 10_000]);
+});
+
+test("what takes the server minutes is waited for", () => {
+  assert.equal(answerMs("history"), 30_000);
+  for (const command of ["run", "level", "compare"]) assert.ok(answerMs(command) >= 600_000, command);
 });

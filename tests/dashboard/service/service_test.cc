@@ -52,6 +52,13 @@ TEST(DashboardService, AViewerIsGreetedAndThenToldEachSecond) {
   EXPECT_TRUE(message(socket, "sample").contains(R"("seq":)"));
 }
 
+TEST(DashboardService, WhoLooksAtStoredRunsIsToldEachSecondThatTheServerIsThere) {
+  const auto dashboard = started({.source = "stored", .title = "t"});
+  RawSocket socket = viewer(*dashboard);
+  EXPECT_TRUE(message(socket, "sample").contains(R"("seq":1,)"));
+  EXPECT_TRUE(message(socket, "sample").contains(R"("seq":2,)"));
+}
+
 TEST(DashboardService, WithoutALoadOrRunsCommandsSaySo) {
   const auto dashboard = started({.source = "stored", .title = "t"});
   RawSocket socket = viewer(*dashboard);

@@ -21,6 +21,8 @@ constexpr std::string_view kRunPath = "/dashboard/api/run/";
 /// After the second in which load and fleet were asked: what answers in time is told with it.
 constexpr Duration kTellAfter = std::chrono::milliseconds(300);
 constexpr std::size_t kListedDecisions = 50;
+/// Of an answer, below what a viewer may leave unread: beyond that its connection would be broken off.
+constexpr std::size_t kMostAnswerBytes = 7U << 20;
 
 net::HttpResponse text_answer(int status, std::string text) {
   net::HttpResponse answer{.status = status, .headers = {}, .body = std::move(text)};
@@ -65,7 +67,7 @@ Host::Host(net::EventLoop& loop, DashboardOptions options, RunLibrary library, s
 }
 
 Host::~Host() {
-  if (options_.facts.source != "stored") tell();  // what came since the last beat: a sweep's last level
+  tell();  // what came since the last beat: a sweep's last level
   alive_.reset();
   runs_.reset();
   for (auto& [number, viewer] : viewers_) viewer.socket->close(net::WebSocketClose::kGoingAway, "the server ends");
@@ -80,10 +82,9 @@ Result<void> Host::listen() {
   KVIST_TRY(server_, net::HttpServer::listen(loop_, std::move(http), [this](net::HttpRequest request, auto exchange) {
               handle(std::move(request), exchange);
             }));
-  if (options_.facts.source != "stored") {
-    ask();
-    beat_later();
-  }
+  // Of stored runs too, where nothing changes: a page takes a server that is silent for one that is gone.
+  ask();
+  beat_later();
   return {};
 }
 
@@ -213,6 +214,10 @@ void Host::on_text(std::uint64_t number, std::string_view text) {
 void Host::answer(std::uint64_t number, std::uint64_t id, const Result<std::string>& result) {
   const auto found = viewers_.find(number);
   if (found == viewers_.end()) return;
+  if (result && result->size() > kMostAnswerBytes) {
+    return found->second.socket->send_text(
+        refusal_json(id, fmt::format("the answer is too long for a message: {} MiB", result->size() >> 20)));
+  }
   found->second.socket->send_text(result ? reply_json(id, *result) : refusal_json(id, result.error().message));
 }
 
