@@ -141,7 +141,7 @@ export function decisions() {
   return { type: "decisions", total: 900, problem: "", decisions: Array.from({ length: 30 }, (_, n) => decision(n)) };
 }
 
-const FIGURES = [["ttft_p50_ms", "TTFT p50", "ms", true], ["ttft_p95_ms", "TTFT p95", "ms", true], ["tpot_p50_ms", "TPOT p50", "ms", true], ["tpot_p95_ms", "TPOT p95", "ms", true], ["itl_p95_ms", "ITL p95", "ms", true], ["latency_p95_ms", "Latency p95", "ms", true], ["output_tokens_per_s", "Output tokens per second", "tokens/s", false]] as const;
+const FIGURES = [["ttft_p50_ms", "TTFT p50", "ms", true], ["ttft_p95_ms", "TTFT p95", "ms", true], ["tpot_p50_ms", "TPOT p50", "ms", true], ["tpot_p95_ms", "TPOT p95", "ms", true], ["itl_p95_ms", "ITL p95", "ms", true], ["latency_p95_ms", "Latency p95", "ms", true], ["output_tokens_per_s", "Output tokens per second", "tokens/s", false], ["hit_rate_pct", "Cache hit rate", "%", false]] as const;
 
 export function runs() {
   const element = (i: number) => ({ run: `run-${i}`, file: "results.sqlite", name: i === 0 ? "demo" : "demo, smaller memory", started_utc: `2026-03-0${i + 1}T10:20:30Z`, finished: true, simulated: i === 1, time_scale: 2, modes: ["round_robin", "kv"], concurrencies: [12, 24, 36], levels: 6, workload: "chats of 2 to 8 turns, 1,200 tokens of system prompt" });
@@ -163,7 +163,7 @@ export function run(id: string) {
 }
 
 export function compare(baselineRun: string, candidate: string) {
-  const levels = ["round_robin", "kv"].flatMap((mode) => [12, 24, 36].map((concurrency) => ({ mode, concurrency, figures: { ttft_p50_ms: { baseline: 32, candidate: 27, ratio: 0.84, verdict: "better" }, ttft_p95_ms: { baseline: 120, candidate: 131, ratio: 1.09, verdict: "open" } } })));
+  const levels = ["round_robin", "kv"].flatMap((mode) => [12, 24, 36].map((concurrency) => ({ mode, concurrency, figures: { ttft_p50_ms: { baseline: 32, candidate: 27, ratio: 0.84, change: -15.6, low: -17.2, high: -14.1, verdict: "better" }, ttft_p95_ms: { baseline: 120, candidate: 131, ratio: 1.09, change: 9.2, low: null, high: null, verdict: "open" }, hit_rate_pct: { baseline: 86.4, candidate: 88.7, ratio: 1.03, change: 2.3, low: 2.1, high: 2.5, verdict: "better" } } })));
   return { baseline: baselineRun, candidate, levels };
 }
 

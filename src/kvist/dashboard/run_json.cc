@@ -10,6 +10,7 @@
 #include "kvist/analysis/client_verdict.h"
 #include "kvist/analysis/headline.h"
 #include "kvist/analysis/mode_names.h"
+#include "kvist/analysis/run_changes.h"
 #include "kvist/base/yaml.h"
 #include "kvist/dashboard/figures.h"
 #include "kvist/dashboard/json_fields.h"
@@ -93,28 +94,35 @@ void write_level(JsonWriter& json, const MeasuredLevel& level, const std::vector
   json.end_array().end_object();
 }
 
-/// "better", "worse", "equal" where intervals are known, else "open".
-std::string_view verdict_of(const Estimate& before, const Estimate& after, bool less_is_better) {
-  if (!before.value || !after.value || !before.interval || !after.interval) return "open";
-  const bool lower = after.interval->high < before.interval->low;
-  const bool higher = after.interval->low > before.interval->high;
-  if (!lower && !higher) return "equal";
-  return lower == less_is_better ? "better" : "worse";
+std::string_view word_of(analysis::PairedVerdict verdict) {
+  switch (verdict) {
+    case analysis::PairedVerdict::kBetter:
+      return "better";
+    case analysis::PairedVerdict::kWorse:
+      return "worse";
+    case analysis::PairedVerdict::kEqual:
+      return "equal";
+    case analysis::PairedVerdict::kOpen:
+    case analysis::PairedVerdict::kRefused:
+      break;
+  }
+  return "open";
 }
 
 void write_compared(JsonWriter& json, const MeasuredLevel& before, const MeasuredLevel& after) {
   json.key("figures").begin_object();
   for (std::size_t i = 0; i < analysis::kHeadlines; ++i) {
-    const HeadlineFigure& figure = analysis::headline_figures()[i];
-    const Estimate old = analysis::estimate_of(before, figure);
-    const Estimate now = analysis::estimate_of(after, figure);
+    const analysis::FigureChange found = analysis::change_of(&before, &after, analysis::headline_figures()[i]);
+    const auto& [old, now, change, verdict] = found;
     json.key(key_of(i)).begin_object();
     optional_field(json, "baseline", old.value);
     optional_field(json, "candidate", now.value);
-    const bool has_ratio = old.value && now.value && *old.value != 0;
+    const bool has_ratio = change.value && *old.value != 0;
     optional_field(json, "ratio", has_ratio ? std::optional(*now.value / *old.value) : std::nullopt);
-    json.field("verdict", verdict_of(old, now, !figure.larger_is_better));
-    json.end_object();
+    optional_field(json, "change", change.value);
+    optional_field(json, "low", change.interval ? std::optional(change.interval->low) : std::nullopt);
+    optional_field(json, "high", change.interval ? std::optional(change.interval->high) : std::nullopt);
+    json.field("verdict", word_of(verdict)).end_object();
   }
   json.end_object();
 }
@@ -187,16 +195,18 @@ void write_curves(JsonWriter& json, const RunAnalysis& analysis, const std::vect
   json.end_array();
 }
 
-std::string comparison_json(std::string_view baseline_id, const RunAnalysis& baseline, std::string_view candidate_id,
-                            const RunAnalysis& candidate) {
+Result<std::string> comparison_json(std::string_view baseline_id, const RunAnalysis& baseline,
+                                    std::string_view candidate_id, const RunAnalysis& candidate) {
+  KVIST_TRY(const analysis::RunPair pair, analysis::pair_runs({.name = baseline.run().name, .analysis = &baseline},
+                                                              {.name = candidate.run().name, .analysis = &candidate}));
   JsonWriter json;
   json.begin_object().field("baseline", baseline_id).field("candidate", candidate_id).key("levels").begin_array();
-  for (const spec::Arm& mode : baseline.modes()) {
-    for (const std::uint32_t concurrency : baseline.concurrencies()) {
-      const MeasuredLevel* const before = baseline.find(mode, concurrency);
-      const MeasuredLevel* const after = candidate.find(mode, concurrency);
+  for (const analysis::ArmPair& arms : pair.arms) {
+    for (const std::uint32_t concurrency : pair.concurrencies) {
+      const MeasuredLevel* const before = baseline.find(arms.before, concurrency);
+      const MeasuredLevel* const after = candidate.find(arms.after, concurrency);
       if (before == nullptr || after == nullptr) continue;
-      json.begin_object().field("mode", spec::to_string(mode)).field("concurrency", concurrency);
+      json.begin_object().field("mode", spec::to_string(arms.after)).field("concurrency", concurrency);
       write_compared(json, *before, *after);
       json.end_object();
     }

@@ -23,9 +23,10 @@ void write_run_head(JsonWriter& json, const std::string& id, const std::string& 
 /// "figures", "modes", "files".
 void write_curves(JsonWriter& json, const analysis::RunAnalysis& analysis,
                   const std::vector<results::LevelHead>& levels);
-/// The answer to "compare": levels that both runs have in the same mode. Where the two were measured with the same
-/// seeds the verdict is that of the pairs.
-[[nodiscard]] std::string comparison_json(std::string_view baseline_id, const analysis::RunAnalysis& baseline,
-                                          std::string_view candidate_id, const analysis::RunAnalysis& candidate);
+/// The answer to "compare": the changes that `kvist report compare --runs` prints. Errors: runs that it refuses to
+/// compare (analysis::pair_runs).
+[[nodiscard]] Result<std::string> comparison_json(std::string_view baseline_id, const analysis::RunAnalysis& baseline,
+                                                  std::string_view candidate_id,
+                                                  const analysis::RunAnalysis& candidate);
 
 }  // namespace kvist::dashboard

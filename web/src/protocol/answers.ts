@@ -56,10 +56,13 @@ export const level = object({
   measure_to_s: optional(number),
   workers: optional(mapOf(columns)),
   worker_t_s: optional(list(number)),
+  conversations_total: optional(number),
   conversations: list(conversation),
 });
 
-const compared = object({ baseline: optional(number), candidate: optional(number), ratio: optional(number), verdict: optional(text) });
+const compared = object({
+  baseline: optional(number), candidate: optional(number), change: optional(number), low: optional(number), high: optional(number), verdict: optional(text),
+});
 
 export const comparison = object({
   baseline: text,

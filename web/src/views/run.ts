@@ -1,25 +1,21 @@
 // A finished run: its figures as curves over the load with their intervals, modes beside each other, another run's dashed.
+import { figureText } from "../compared.ts";
 import type { Context } from "../context.ts";
 import { h, replaceChildren, setText } from "../dom.ts";
-import { axisMilliseconds, axisNumber, decimal, milliseconds, plural, UNKNOWN } from "../format.ts";
+import { axisMilliseconds, axisNumber, plural, UNKNOWN } from "../format.ts";
 import { type Curve, CurvePlot } from "../plots/curve_plot.ts";
 import { comparison as comparisonReader, type Comparison, type Run, run as runReader, type RunFigure, type RunSummary } from "../protocol/answers.ts";
 import { documents, plotLinks } from "./downloads.ts";
 import { comparisonTable, levelTable } from "./run_tables.ts";
 import { LevelView } from "./level.ts";
 
-const MODE_COLOURS = ["--m0", "--m1", "--m2", "--m3", "--m4", "--m5"];
+const MODE_COLOURS = ["--m0", "--m1", "--m2", "--m3", "--m4", "--m5", "--w2", "--w7", "--w6", "--w5"];
 /** What is drawn at first; the rest behind a button. */
-const FIRST_FIGURES = ["ttft_p50_ms", "ttft_p95_ms", "tpot_p95_ms", "itl_p95_ms", "latency_p95_ms", "output_tokens_per_s", "tops", "kv_hit_rate_pct", "hit_rate_pct"];
+const FIRST_FIGURES = ["ttft_p50_ms", "ttft_p95_ms", "tpot_p95_ms", "itl_p95_ms", "latency_p95_ms", "output_tokens_per_s", "hit_rate_pct"];
 
 /** Grey is the reference everywhere on the page: the first mode of a run, unless it is the only one. */
 export function modeColour(index: number, modes: number): string {
   return modes === 1 ? "--m1" : MODE_COLOURS[index % MODE_COLOURS.length]!;
-}
-
-export function figureText(figure: RunFigure): (value: number) => string {
-  if (figure.unit === "ms") return milliseconds;
-  return (value) => (figure.unit === "%" ? `${decimal(value)} %` : decimal(value));
 }
 
 export function curves(run: Run, figure: string, other: Run | null): Curve[] {
@@ -65,6 +61,7 @@ export class RunView {
 
   open(id: string): void {
     if (this.#wanted === id) return;
+    this.close("Reading the run and computing its intervals; millions of turns take minutes …");
     this.#wanted = id;
     this.#other = this.#comparison = null;
     this.#ask(id);
@@ -93,6 +90,7 @@ export class RunView {
   close(text: string): void {
     this.#wanted = "";
     this.#run = null;
+    setText(this.#title, "A run");
     for (const part of [this.#files, this.#plots, this.#tables]) replaceChildren(part);
     this.#more.hidden = this.#compareBox.hidden = true;
     this.#level.close();
@@ -153,7 +151,7 @@ export class RunView {
 }
 
 export function runTitle(run: RunSummary): string {
-  return `${run.name}, ${startedText(run)}`;
+  return [run.name, startedText(run), run.file ?? ""].filter(Boolean).join(", ");
 }
 
 export function startedText(run: { started_utc: string | null }): string {
@@ -161,10 +159,10 @@ export function startedText(run: { started_utc: string | null }): string {
 }
 
 function runLine(run: Run): string {
-  const parts = [startedText(run), run.simulated ? "simulated" : "measured", plural(run.levels, "level")];
+  const parts = [run.file ?? "", startedText(run), run.simulated ? "simulated" : "measured", plural(run.levels, "level")];
   if (run.time_scale !== null && run.time_scale !== 1) parts.push(`workers ${run.time_scale} times as fast as what they model`);
   if (!run.finished) parts.push("not finished");
   if (run.workload) parts.push(run.workload);
-  return parts.join(" · ");
+  return parts.filter(Boolean).join(" · ");
 }
 

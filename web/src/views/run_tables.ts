@@ -1,10 +1,8 @@
 // A run's levels, and the comparison of two runs, as tables.
+import { changeText, changeTitle, figureText, tableFigures } from "../compared.ts";
 import { h } from "../dom.ts";
-import { count, isKnown, percent, UNKNOWN } from "../format.ts";
+import { count, isKnown, modeName, UNKNOWN } from "../format.ts";
 import type { Comparison, Run, RunFigure } from "../protocol/answers.ts";
-import { figureText } from "./run.ts";
-
-const COLUMNS = ["ttft_p50_ms", "ttft_p95_ms", "tpot_p50_ms", "itl_p95_ms", "output_tokens_per_s", "tops", "kv_hit_rate_pct", "error_pct"];
 
 function head(titles: readonly [string, string][]): HTMLElement {
   return h("thead", {}, h("tr", {}, ...titles.map(([title, kind]) => h("th", { scope: "col", class: kind }, title))));
@@ -16,7 +14,7 @@ function scrolling(label: string, table: HTMLElement): HTMLElement {
 
 /** Each level with its figures; a button per repetition opens it over time. */
 export function levelTable(run: Run, open: (level: number, title: string) => void): HTMLElement {
-  const figures = run.figures.filter((figure) => COLUMNS.includes(figure.figure));
+  const figures = tableFigures(run.figures);
   const rows = run.modes.flatMap((mode) => mode.levels.map((level) => {
     const cells = figures.map((figure) => {
       const found = level.figures.get(figure.figure);
@@ -33,13 +31,11 @@ export function levelTable(run: Run, open: (level: number, title: string) => voi
 }
 
 export function comparisonTable(comparison: Comparison, figures: readonly RunFigure[], other: string): HTMLElement {
-  const shown = figures.filter((figure) => comparison.levels.some((level) => level.figures.has(figure.figure)) && COLUMNS.includes(figure.figure));
-  const rows = comparison.levels.map((level) => h("tr", {}, h("th", { scope: "row" }, level.mode.replaceAll("_", " ")), h("td", { class: "num" }, count(level.concurrency)),
+  const shown = tableFigures(figures).filter((figure) => comparison.levels.some((level) => level.figures.has(figure.figure)));
+  const rows = comparison.levels.map((level) => h("tr", {}, h("th", { scope: "row" }, modeName(level.mode)), h("td", { class: "num" }, count(level.concurrency)),
     ...shown.map((figure) => {
       const found = level.figures.get(figure.figure);
-      const text = isKnown(found?.ratio) ? `${found.ratio >= 1 ? "+" : "−"}${percent(Math.abs(found.ratio - 1), 1)}` : UNKNOWN;
-      const values = isKnown(found?.baseline) && isKnown(found?.candidate) ? `${figureText(figure)(found.baseline)} → ${figureText(figure)(found.candidate)}` : undefined;
-      return h("td", { class: "num", "data-verdict": found?.verdict ?? undefined, title: [values, found?.verdict === "open" ? "not enough repetitions to say" : found?.verdict].filter(Boolean).join(": ") }, text);
+      return h("td", { class: "num", "data-verdict": found?.verdict ?? undefined, title: changeTitle(figure, found) }, changeText(figure, found));
     })));
   const table = h("table", { class: "list" }, h("caption", {}, `Against ${other} (dashed above)`), head([["Mode", ""], ["Users", "num"], ...shown.map((figure): [string, string] => [figure.title, "num"])]), h("tbody", {}, ...rows));
   return scrolling("Comparison of the two runs", table);
