@@ -1,6 +1,7 @@
 // A stored level over time: what its turns and its workers' timelines tell.
 #include <algorithm>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,8 +14,20 @@
 namespace kvist::dashboard {
 namespace {
 
+// One message has to be well below what a viewer may leave unread; a longer one would cost it its connection.
 constexpr std::int64_t kMostSeconds = 86'400;
+constexpr std::int64_t kLevelInstants = 3'600;
 constexpr std::size_t kMostConversations = 1'000;
+constexpr std::size_t kLevelTurns = 10'000;
+constexpr std::size_t kLevelWorkers = 64;
+constexpr std::size_t kLevelWorkerValues = 250'000;
+
+/// When a turn that was never sent, because no connection came about, was due.
+TimePoint begun_of(const results::LevelRecord& level, const workload::TurnSample& turn) {
+  // Virtual time begins at 0, so that in simulated levels 0 is a valid instant.
+  const bool was_sent = turn.sent != TimePoint{} || level.started == TimePoint{};
+  return was_sent ? turn.sent : turn.intended;
+}
 
 /// Figures of the window before each second, from the turns.
 class TurnReplay {
@@ -26,15 +39,16 @@ class TurnReplay {
       if (turn.first_token != TimePoint{}) by_first_token_.push_back(&turn);
     }
     std::ranges::sort(by_end_, {}, &workload::TurnSample::ended);
-    std::ranges::sort(by_start_, {}, &workload::TurnSample::sent);
+    const auto begun = [&level](const workload::TurnSample* turn) { return begun_of(level, *turn); };
+    std::ranges::sort(by_start_, {}, begun);
     std::ranges::sort(by_first_token_, {}, &workload::TurnSample::first_token);
   }
 
   /// Requires: calls in the order of time.
   [[nodiscard]] LiveFigures figures_at(TimePoint now) {
     workload::LoadBatch batch;
-    for (; starts_ < by_start_.size() && by_start_[starts_]->sent <= now; ++starts_)
-      if (by_start_[starts_]->turn == 0) batch.conversation_starts.push_back(by_start_[starts_]->sent);
+    for (; starts_ < by_start_.size() && begun_of(level_, *by_start_[starts_]) <= now; ++starts_)
+      if (by_start_[starts_]->turn == 0) batch.conversation_starts.push_back(begun_of(level_, *by_start_[starts_]));
     for (; first_tokens_ < by_first_token_.size() && by_first_token_[first_tokens_]->first_token <= now;
          ++first_tokens_) {
       const workload::TurnSample& turn = *by_first_token_[first_tokens_];
@@ -47,7 +61,8 @@ class TurnReplay {
       batch.ended.back().sample.chunks = turn.completion_tokens;  // counted above
     }
     window_.add(batch, now);
-    return window_.figures(now, static_cast<std::uint32_t>(starts_ - ends_), now - level_.started);
+    const std::size_t in_flight = starts_ - std::min(starts_, ends_);
+    return window_.figures(now, static_cast<std::uint32_t>(in_flight), now - level_.started);
   }
 
  private:
@@ -60,11 +75,12 @@ class TurnReplay {
 void write_series(JsonWriter& json, const results::LevelRecord& level, std::int64_t seconds) {
   TurnReplay replay(level);
   std::vector<LiveFigures> rows;
-  for (std::int64_t second = 1; second <= seconds; ++second) {
-    rows.push_back(replay.figures_at(level.started + std::chrono::seconds(second)));
-  }
+  const std::int64_t step = 1 + (seconds / kLevelInstants);
   json.key("t_s").begin_array();
-  for (std::int64_t second = 1; second <= seconds; ++second) json.value(second);
+  for (std::int64_t second = step; second <= seconds; second += step) {
+    rows.push_back(replay.figures_at(level.started + std::chrono::seconds(second)));
+    json.value(second);
+  }
   json.end_array().key("series").begin_object();
   for (std::size_t i = 0; i < kLiveFigures; ++i) {
     if (std::ranges::none_of(rows, [&](const LiveFigures& row) { return row[i].has_value(); })) continue;
@@ -81,16 +97,17 @@ void write_series(JsonWriter& json, const results::LevelRecord& level, std::int6
   json.end_object();
 }
 
-/// All timelines of a level have the same instants; a longer one than a day is thinned.
+/// All timelines of a level have the same instants; long ones are thinned.
 void write_timelines(JsonWriter& json, const results::LevelRecord& level) {
-  const auto& lines = level.timelines;
+  const std::span lines(level.timelines.data(), std::min(level.timelines.size(), kLevelWorkers));
   json.key("worker_t_s");
   if (lines.empty()) {
     json.null().key("workers").begin_object().end_object();
     return;
   }
-  constexpr std::size_t kMostPoints = 5'000;
-  const std::size_t step = 1 + (lines.front().points.size() / kMostPoints);
+  constexpr std::size_t kTimelineColumns = 5;
+  const std::size_t most_points = kLevelWorkerValues / (lines.size() * kTimelineColumns);
+  const std::size_t step = 1 + (lines.front().points.size() / most_points);
   json.begin_array();
   for (std::size_t i = 0; i < lines.front().points.size(); i += step)
     figure_value(json, to_seconds(lines.front().points[i].at - level.started));
@@ -98,7 +115,7 @@ void write_timelines(JsonWriter& json, const results::LevelRecord& level) {
   for (const results::WorkerTimeline& line : lines) {
     const auto column = [&](std::string_view name, auto value) {
       json.key(name).begin_array();
-      for (std::size_t i = 0; i < line.points.size(); i += step)
+      for (std::size_t i = 0; i < std::min(line.points.size(), lines.front().points.size()); i += step)
         figure_value(json, static_cast<double>(value(line.points[i])));
       json.end_array();
     };
@@ -113,21 +130,40 @@ void write_timelines(JsonWriter& json, const results::LevelRecord& level) {
   json.end_object();
 }
 
-void write_conversations(JsonWriter& json, const results::LevelRecord& level) {
-  std::map<ConversationId, ShownConversation> all;
-  for (const workload::TurnSample& turn : level.turns) {
-    if (all.size() == kMostConversations && !all.contains(turn.conversation)) continue;
-    ShownConversation& conversation = all[turn.conversation];
-    conversation.id = turn.conversation;
-    conversation.texts_kept = false;
-    conversation.turns.push_back({.turn = turn.turn, .ended = true, .sample = turn, .begun = turn.sent});
+struct LevelConversations {
+  std::map<ConversationId, ShownConversation> shown;
+  std::size_t total = 0;
+};
+
+/// The first ones with all of their turns, as many as there is room for.
+LevelConversations conversations_of(const results::LevelRecord& level) {
+  std::map<ConversationId, std::size_t> turns;
+  std::vector<ConversationId> order;
+  for (const workload::TurnSample& turn : level.turns)
+    if (turns[turn.conversation]++ == 0) order.push_back(turn.conversation);
+  LevelConversations made{.shown = {}, .total = order.size()};
+  std::size_t taken = 0;
+  for (const ConversationId id : order) {
+    taken += turns[id];
+    if (made.shown.size() == kMostConversations || (taken > kLevelTurns && !made.shown.empty())) break;
+    made.shown[id] = {.id = id, .texts_kept = false};
   }
+  for (const workload::TurnSample& turn : level.turns) {
+    const auto found = made.shown.find(turn.conversation);
+    if (found == made.shown.end() || found->second.turns.size() == kLevelTurns) continue;
+    found->second.turns.push_back({.turn = turn.turn, .ended = true, .sample = turn, .begun = begun_of(level, turn)});
+  }
+  return made;
+}
+
+void write_conversations(JsonWriter& json, const results::LevelRecord& level) {
+  LevelConversations conversations = conversations_of(level);
   // Instants within a level are of its own clock.
   const UnixMs from_start = [&](TimePoint at) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(at - level.started).count();
   };
-  json.key("conversations").begin_array();
-  for (auto& [id, conversation] : all) {
+  json.field("conversations_total", conversations.total).key("conversations").begin_array();
+  for (auto& [id, conversation] : conversations.shown) {
     std::ranges::sort(conversation.turns, {}, &ShownTurn::turn);
     json.begin_object();
     write_conversation(json, conversation, true, level.measure_to, from_start);

@@ -23,6 +23,7 @@ export class LevelView {
   readonly #plots: { key: "ttft" | "itl" | "latency" | "tpot"; plot: TimePlot }[];
   readonly #workers: TimePlot;
   readonly #conversations = new LevelConversations();
+  readonly #body: HTMLElement;
   #wanted = "";
 
   constructor(private readonly context: Context) {
@@ -31,8 +32,8 @@ export class LevelView {
       plot: new TimePlot({ title: quantity.title, text: milliseconds, axisText: axisMilliseconds, height: 170, labelWidth: 44, relativeTime: true, lines: [{ name: "p50", colour: "--live-soft" }, { name: "p95", colour: "--live", width: 2 }] }),
     }));
     this.#workers = new TimePlot({ title: "Requests under way per worker", lines: [], text: decimal, labelWidth: 88, height: 170, relativeTime: true });
-    this.element = h("section", { class: "level", "aria-label": "One level over time" }, this.#title, this.#note,
-      h("div", { class: "plots" }, ...this.#plots.map((entry) => entry.plot.element), this.#workers.element), this.#conversations.element);
+    this.#body = h("div", { class: "level-body" }, h("div", { class: "plots" }, ...this.#plots.map((entry) => entry.plot.element), this.#workers.element), this.#conversations.element);
+    this.element = h("section", { class: "level", "aria-label": "One level over time" }, this.#title, this.#note, this.#body);
     this.close();
   }
 
@@ -44,26 +45,35 @@ export class LevelView {
   open(run: string, level: number, title: string): void {
     const wanted = `${run} ${level}`;
     this.#wanted = wanted;
+    this.element.hidden = false;
+    setText(this.#title, `${title}, over time`);
+    setText(this.#note, "Reading its turns …");
+    this.#body.hidden = true;
     this.context.connection.ask("level", { run, level }, levelReader).then(
       (answer) => {
         if (this.#wanted === wanted) this.#show(answer, title);
       },
-      (error: Error) => this.context.tell(error.message),
+      (error: Error) => {
+        if (this.#wanted === wanted) setText(this.#note, error.message);
+      },
     );
   }
 
   #show(level: LevelOverTime, title: string): void {
-    this.element.hidden = false;
+    this.#body.hidden = false;
     setText(this.#title, `${title}, over time`);
     setText(this.#note, level.measure_from_s !== null && level.measure_to_s !== null ? `Measured from ${duration(level.measure_from_s)} to ${duration(level.measure_to_s)} of the level.` : "");
     const times = Float64Array.from(level.t_s);
     const window = { version: ++drawn, from: times[0] ?? 0, to: Math.max(times[times.length - 1] ?? 1, 1) };
     const marks = [[level.measure_from_s, "measuring"], [level.measure_to_s, "end"]].flatMap(([time, text]) => (typeof time === "number" ? [{ time, text: String(text) }] : []));
     for (const { key, plot } of this.#plots) {
+      // What a stored level is not asked for, the gaps between tokens, is no plot without lines.
+      plot.element.hidden = !level.series.has(figureKey(key, "p50")) && !level.series.has(figureKey(key, "p95"));
+      if (plot.element.hidden) continue;
       plot.show({ times, columns: [column(level.series.get(figureKey(key, "p50")), times.length), column(level.series.get(figureKey(key, "p95")), times.length)], ...window, marks });
     }
     this.#showWorkers(level, window);
-    this.#conversations.show(level.conversations);
+    this.#conversations.show(level.conversations, level.conversations_total ?? level.conversations.length);
     this.element.scrollIntoView({ block: "nearest" });
   }
 

@@ -18,9 +18,11 @@ export class LevelConversations {
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Conversations of the level" }, h("table", { class: "list" }, head, this.#body)), this.#chat.element));
   }
 
-  show(conversations: readonly Conversation[]): void {
+  /** `total`: of the level, of which the server sends the first. */
+  show(conversations: readonly Conversation[], total: number): void {
     this.element.hidden = conversations.length === 0;
-    setText(this.#summary, `Its conversations, turn by turn (${conversations.length > MOST_ROWS ? `${MOST_ROWS} of ` : ""}${count(conversations.length)})`);
+    const shown = Math.min(MOST_ROWS, conversations.length);
+    setText(this.#summary, `Its conversations, turn by turn (${shown < total ? `the first ${shown} of ` : ""}${count(total)})`);
     replaceChildren(this.#body, ...conversations.slice(0, MOST_ROWS).map((conversation) => this.#row(conversation)));
     this.#chat.none();
   }
