@@ -127,6 +127,42 @@ TEST(Workers, APageThatIsOldSaysNothingAnyMore) {
   EXPECT_TRUE(Written(workers).is_null("w0", "slots_used"));
 }
 
+TEST(Workers, WhatAGatewayThatIsGoneSaidIsNotOfNow) {
+  Workers workers;
+  EventLog log;
+  workers.add(reading(100, page(4, 2, 0.5, 10, 0, 0, 0, 0, 0)), log);
+  const FleetReading nothing{.second = 105};
+  workers.add(nothing, log);
+  EXPECT_EQ(Written(workers).number("w0", "in_flight"), 3) << "a round that failed is not yet an end";
+  workers.add({.second = 106}, log);
+  Written written(workers);
+  EXPECT_EQ(written.text("w0", "state"), "unknown");
+  for (const char* const key : {"in_flight", "prefill_backlog_tokens", "index_trust", "indexed_blocks", "slots_used"})
+    EXPECT_TRUE(written.is_null("w0", key)) << key;
+  EXPECT_FALSE(workers.imbalance());
+  EXPECT_EQ(workers.size(), 2U) << "who they were is still known";
+  workers.add(reading(107, ""), log);
+  EXPECT_EQ(Written(workers).text("w0", "state"), "healthy");
+  EXPECT_EQ(log.last(), 0U) << "no worker has changed its state";
+}
+
+TEST(Workers, AGatewayThatWasStartedAnewCountsFrom0) {
+  Workers workers;
+  EventLog log;
+  const std::string idle = page(0, 0, 0, 0, 0, 0, 0, 0, 0);
+  const auto both = [&](std::int64_t second, double ended0, double ended1) {
+    FleetReading made = reading(second, idle, ended0, ended1);
+    made.pages.emplace("w1", *read_worker_page(idle));
+    return made;
+  };
+  workers.add(both(100, 500, 100), log);
+  workers.add(both(101, 0, 2), log);
+  EXPECT_TRUE(Written(workers).is_null("w0", "share_pct")) << "there is only one reading of the new process";
+  workers.add(both(102, 3, 3), log);
+  EXPECT_EQ(Written(workers).number("w0", "share_pct"), 75);
+  EXPECT_EQ(Written(workers).number("w1", "share_pct"), 25);
+}
+
 TEST(Workers, ARestartedWorkersCountersBeginAnew) {
   Workers workers;
   EventLog log;

@@ -180,3 +180,9 @@ export function kvShare(worker: Worker): number | null {
   if (worker.kv_blocks_used !== null && worker.kv_blocks !== null && worker.kv_blocks > 0) return worker.kv_blocks_used / worker.kv_blocks;
   return worker.kv_usage_pct === null ? null : worker.kv_usage_pct / 100;
 }
+
+/** Empty while it answers, or where there is none. */
+export function gatewayText(gateway: { url: string; reached: boolean; problem: string } | null): string {
+  if (gateway === null || gateway.reached) return "";
+  return `The gateway ${gateway.url} does not answer${gateway.problem === "" ? "" : `: ${gateway.problem}`}. What it knew of its workers is not known now.`;
+}

@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import test from "node:test";
+import { changeText, changeTitle, tableFigures } from "../src/compared.ts";
 import { UNKNOWN } from "../src/format.ts";
 import { parseMessage, type Worker } from "../src/protocol/messages.ts";
+import { comparison as comparisonReader, run as runReader } from "../src/protocol/answers.ts";
 import { conversation as conversationReader, decisionsMessage } from "../src/protocol/topics.ts";
+import { gatewayText } from "../src/store.ts";
 import { why } from "../src/views/candidates.ts";
 import { gainText } from "../src/views/chat.ts";
 import { sliderMost } from "../src/views/controls.ts";
@@ -81,4 +84,29 @@ test("a sweep's progress in words", () => {
   assert.match(progressText(message.sweep), /^41 %, 2 of 6 levels, measuring round-robin at 36; ends about \d\d:\d\d:\d\d$/);
   assert.equal(progressText({ ...message.sweep, state: "failed", problem: "no port" }), "Failed after 2 of 6 levels: no port");
   assert.match(progressText({ ...message.sweep, estimated_end_ms: null }), /end not known yet$/);
+});
+
+test("a run's tables have what it has of the figures that matter, the hit rate among them", () => {
+  const { figures } = runReader(made.run("run-0"), "");
+  assert.deepEqual(tableFigures(figures).map((figure) => figure.figure), ["ttft_p50_ms", "ttft_p95_ms", "tpot_p50_ms", "itl_p95_ms", "output_tokens_per_s", "hit_rate_pct"]);
+});
+
+test("a change is in percent, of percentages in points, and says nothing more than is known", () => {
+  const { figures } = runReader(made.run("run-0"), "");
+  const of = (key: string) => figures.find((figure) => figure.figure === key)!;
+  const [level] = comparisonReader(made.compare("run-1", "run-0"), "").levels;
+  const [p50, p95, hits] = ["ttft_p50_ms", "ttft_p95_ms", "hit_rate_pct"].map((key) => level!.figures.get(key));
+  assert.equal(changeText(of("ttft_p50_ms"), p50), "−15.6 %");
+  assert.equal(changeTitle(of("ttft_p50_ms"), p50), "32.0 ms → 27.0 ms, 95 % interval of the change −17.2 to −14.1: better");
+  assert.equal(changeText(of("hit_rate_pct"), hits), "+2.3 points");
+  assert.match(changeTitle(of("ttft_p95_ms"), p95), /^120 ms → 131 ms; no interval is known/);
+  const refused = { ...p50!, change: null, low: null, high: null, verdict: "open" };
+  assert.equal(changeText(of("ttft_p50_ms"), refused), UNKNOWN);
+  assert.match(changeTitle(of("ttft_p50_ms"), refused), /^32.0 ms → 27.0 ms; not compared/);
+});
+
+test("a gateway that does not answer is told on every view", () => {
+  assert.equal(gatewayText(null), "");
+  assert.equal(gatewayText({ url: "http://g", reached: true, problem: "" }), "");
+  assert.match(gatewayText({ url: "http://g", reached: false, problem: "connection refused" }), /^The gateway http:\/\/g does not answer: connection refused\. /);
 });

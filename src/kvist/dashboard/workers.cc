@@ -44,6 +44,7 @@ void Workers::add(const FleetReading& reading, EventLog& log) {
 
 void Workers::take_status(const GatewayStatus& status, std::int64_t second, EventLog& log) {
   constexpr std::int64_t kMilli = 1'000;
+  status_second_ = second;
   order_.clear();
   for (const WorkerStatus& one : status.workers) {
     const auto [at, added] = all_.try_emplace(one.name);
@@ -85,6 +86,11 @@ void Workers::take_page(Worker& worker, const WorkerPage& page, const FleetReadi
   if (reading.counters) {
     const auto ended = reading.counters->ended.find(worker.status.name);
     now.ended = ended == reading.counters->ended.end() ? 0 : ended->second;
+    // A gateway that was started anew counts from 0.
+    const auto fell = [&](const Counters& before) { return before.ended && *before.ended > *now.ended; };
+    if (std::ranges::any_of(worker.recent, fell)) {
+      for (Counters& before : worker.recent) before.ended.reset();
+    }
   }
   worker.recent.push_back(now);
   while (worker.recent.front().second < reading.second - kWindow) worker.recent.pop_front();
@@ -102,8 +108,10 @@ void Workers::compute(Worker& worker, std::int64_t second) {
   WorkerFigures& figures = worker.figures;
   const auto set = [&](WorkerFigure which, std::optional<double> value) { figures[index_of(which)] = value; };
   figures = {};
-  set(WorkerFigure::kInFlight, worker.status.in_flight);
-  set(WorkerFigure::kPrefillBacklog, worker.status.prefill_tokens);
+  if (gateway_answers()) {
+    set(WorkerFigure::kInFlight, worker.status.in_flight);
+    set(WorkerFigure::kPrefillBacklog, worker.status.prefill_tokens);
+  }
   if (!answers(worker) || worker.recent.empty()) return;
   const WorkerPage& page = *worker.page;
   set(WorkerFigure::kSlotsUsed, page.running);
@@ -140,11 +148,11 @@ void Workers::compute(Worker& worker, std::int64_t second) {
 }
 
 std::optional<double> Workers::ended_within(const Worker& worker) const {
-  if (worker.recent.size() < 2) return std::nullopt;
-  const auto& first = worker.recent.front().ended;
+  const auto first = std::ranges::find_if(worker.recent, [](const Counters& one) { return one.ended.has_value(); });
+  if (first == worker.recent.end() || first->second == worker.recent.back().second) return std::nullopt;
   const auto& last = worker.recent.back().ended;
-  if (!first || !last) return std::nullopt;
-  return *last - *first;
+  if (!last) return std::nullopt;
+  return *last - *first->ended;
 }
 
 void Workers::compute_shares(std::int64_t /*second*/) {
@@ -161,6 +169,10 @@ bool Workers::answers(const Worker& worker) const {
   return worker.page && second_ - worker.page_second <= kFresh;
 }
 
+bool Workers::gateway_answers() const {
+  return second_ - status_second_ <= kFresh;
+}
+
 std::optional<double> Workers::queued() const {
   std::optional<double> sum;
   for (const std::string& name : order_) {
@@ -171,6 +183,7 @@ std::optional<double> Workers::queued() const {
 }
 
 std::optional<double> Workers::imbalance() const {
+  if (!gateway_answers()) return std::nullopt;
   double sum = 0;
   double most = 0;
   std::size_t count = 0;
@@ -199,7 +212,10 @@ void Workers::write_worker(JsonWriter& json, const Worker& worker) const {
   const WorkerStatus& status = worker.status;
   const bool fresh = answers(worker);
   const WorkerPage page = fresh ? *worker.page : WorkerPage{};
-  json.begin_object().field("name", status.name).field("model", status.model).field("state", status.state);
+  json.begin_object()
+      .field("name", status.name)
+      .field("model", status.model)
+      .field("state", gateway_answers() ? std::string_view(status.state) : std::string_view("unknown"));
   json.field("problem", status.problem).field("answers", fresh);
   for (std::size_t i = 0; i < kWorkerFigures; ++i) {
     json.key(kWorkerKeys[i]);
@@ -216,8 +232,8 @@ void Workers::write_worker(JsonWriter& json, const Worker& worker) const {
   optional_field(json, "kv_usage_pct", page.kv_usage ? std::optional(100 * *page.kv_usage) : std::nullopt);
   optional_field(json, "evictions", page.evictions);
   optional_field(json, "preemptions", page.preemptions);
-  text_or_null(json, "index_trust", status.trust);
-  optional_field(json, "indexed_blocks", status.indexed_blocks);
+  text_or_null(json, "index_trust", gateway_answers() ? std::string_view(status.trust) : std::string_view());
+  optional_field(json, "indexed_blocks", gateway_answers() ? status.indexed_blocks : std::nullopt);
   optional_field(json, "last_event_s",
                  worker.event_second ? std::optional(second_ - *worker.event_second) : std::nullopt);
   json.field("restarts", status.restarts).end_object();

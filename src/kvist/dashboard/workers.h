@@ -74,10 +74,13 @@ class Workers {
   [[nodiscard]] std::optional<double> ended_within(const Worker& worker) const;
   void write_worker(JsonWriter& json, const Worker& worker) const;
   [[nodiscard]] bool answers(const Worker& worker) const;
+  /// Whether what the gateway said last is of now.
+  [[nodiscard]] bool gateway_answers() const;
 
   std::map<std::string, Worker, std::less<>> all_;
   std::vector<std::string> order_;  // of those that the gateway has now
   std::int64_t second_ = 0;
+  std::int64_t status_second_ = 0;
   bool known_ = false;
 };
 

@@ -2,6 +2,7 @@
 import type { Context } from "../context.ts";
 import { h, replaceChildren, setAttribute, setText, svg } from "../dom.ts";
 import { modeName } from "../format.ts";
+import { gatewayText } from "../store.ts";
 import { currentTheme, setTheme, type Theme } from "../theme.ts";
 
 export interface Tab {
@@ -26,6 +27,7 @@ export class Header {
   readonly #title = h("span", { class: "what" });
   readonly #chips = h("span", { class: "chips" });
   readonly #connection = h("span", { class: "connection", role: "status" });
+  readonly #gateway = h("p", { class: "gateway-lost", role: "status", hidden: true });
   readonly #retry = h("button", { type: "button", class: "link", onclick: () => this.context.connection.retry() }, "Connect now");
   readonly #theme = h("button", { type: "button", class: "theme", onclick: () => this.#nextTheme() });
   readonly #links: Map<string, HTMLAnchorElement>;
@@ -35,7 +37,7 @@ export class Header {
     this.#links = new Map(tabs.map((tab) => [tab.name, h("a", { href: `#/${tab.name}` }, tab.title)]));
     this.element = h("header", { class: "page-head" },
       h("div", { class: "head-line" }, h("h1", {}, mark(), h("span", { class: "wordmark" }, "kvist")), this.#title, this.#chips, h("span", { class: "spring" }), this.#connection, this.#retry, this.#theme),
-      h("nav", { "aria-label": "Views" }, ...this.#links.values()));
+      this.#gateway, h("nav", { "aria-label": "Views" }, ...this.#links.values()));
     this.#showTheme();
     window.setInterval(() => this.#showConnection(), 500);  // the time until the next attempt
   }
@@ -52,6 +54,9 @@ export class Header {
       this.#chipsShown = chips.join();
       replaceChildren(this.#chips, ...chips.map((chip) => h("span", { class: "chip" }, chip)));
     }
+    const lost = gatewayText(store.sample?.gateway ?? null);
+    this.#gateway.hidden = lost === "";
+    setText(this.#gateway, lost);
     document.title = store.hello ? `${store.hello.title} · kvist` : "kvist";
     this.#showConnection();
   }

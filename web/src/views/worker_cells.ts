@@ -51,7 +51,7 @@ const TRUST: Record<string, string> = {
 };
 
 function trust(worker: Worker): Shown {
-  if (worker.index_trust === null) return { text: UNKNOWN, title: "the gateway keeps no index of it" };
+  if (worker.index_trust === null) return { text: UNKNOWN, title: worker.state === "unknown" ? "the gateway does not answer" : "the gateway keeps no index of it" };
   const known = `${TRUST[worker.index_trust] ?? worker.index_trust}; ${compact(worker.indexed_blocks)} blocks in the index`;
   return { text: worker.index_trust, title: known, tone: worker.index_trust === "exact" ? undefined : "warn" };
 }

@@ -112,6 +112,7 @@ export class WorkersView implements View {
   #summaryOf(workers: readonly Worker[]): string {
     const healthy = workers.filter((worker) => worker.state === "healthy").length;
     const all = plural(workers.length, "worker");
+    if (workers.every((worker) => worker.state === "unknown")) return `${all}, as the gateway last told them`;
     return healthy === workers.length ? `${all}, all healthy` : `${all}, ${healthy} healthy`;
   }
 
