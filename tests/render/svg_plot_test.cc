@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+
+#include "kvist/render/html_page.h"
 #include "render/html_nesting.h"
 
 namespace kvist::render::svg_plot_test {
@@ -24,6 +28,25 @@ TEST(SvgPlot, AMissingValueInterruptsTheLine) {
   const std::string path = svg.substr(line, svg.find("/>", line) - line);
   EXPECT_EQ(count_of(path, "M"), 2U);
   EXPECT_EQ(count_of(path, "L"), 0U);
+}
+
+TEST(SvgPlot, EveryLineOfManyHasAColour) {
+  Plot plot{.title = "t", .x_title = "x", .y_title = "y", .x_kind = AxisScale::Kind::kLevels, .series = {}};
+  for (std::size_t mode = 0; mode < 40; ++mode) {
+    plot.series.push_back(
+        {.name = "mode", .colour = mode, .dashed = false, .points = {{1, 10, "one", 9, 11}, {2, 20, "two", 19, 21}}});
+  }
+  const std::string page = page_around("t", render_svg(plot), {});
+  const std::string sheet = render_svg_sheet({plot}, 1);
+  for (std::size_t colour = 0; colour < 40; ++colour) {
+    const std::string name = std::to_string(colour);
+    for (const auto& [drawing, selector] :
+         {std::pair(&page, "svg .s" + name + " {"), std::pair(&sheet, "\n.s" + name + " {")}) {
+      const bool is_used = drawing->contains("class=\"line s" + name + "\"");
+      EXPECT_EQ(is_used, drawing->contains(selector)) << name;
+      EXPECT_EQ(is_used, drawing->contains("class=\"band b" + name + "\"")) << name;
+    }
+  }
 }
 
 TEST(AxisScale, LinearAxesBeginAtZeroAndEndRound) {

@@ -9,11 +9,13 @@ namespace {
 constexpr std::string_view kStyle = R"css(
 :root { color-scheme: light dark; --page: #ffffff; --ink: #1c2330; --soft: #5b6573; --rule: #dde2e8; --panel: #f5f7f9;
   --s0: #6b7785; --s1: #1668c7; --s2: #c2560a; --s3: #17805a; --s4: #8a3fb5;
-  --s5: #a3324a; --s6: #6d6a00; --s7: #00737f; --s8: #b8860b; }
+  --s5: #a3324a; --s6: #6d6a00; --s7: #00737f; --s8: #b8860b;
+  --s9: #5b4bb7; --s10: #7a4a2b; --s11: #d1367f; --s12: #4c8c1f; --s13: #1f4e79; --s14: #b04a00; --s15: #006b3c; }
 @media (prefers-color-scheme: dark) {
   :root { --page: #12161c; --ink: #e4e8ee; --soft: #9aa5b4; --rule: #2c343f; --panel: #1a2028;
     --s0: #a3afbd; --s1: #62a8ff; --s2: #f39a57; --s3: #52c79b; --s4: #cf94ef;
-    --s5: #f0859b; --s6: #cdc84a; --s7: #4cc5d2; --s8: #e0b040; }
+    --s5: #f0859b; --s6: #cdc84a; --s7: #4cc5d2; --s8: #e0b040;
+    --s9: #a99bff; --s10: #d0a27c; --s11: #ff8cc0; --s12: #9fd46a; --s13: #8fb8e0; --s14: #ffb27a; --s15: #7fdcb0; }
 }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 76rem; background: var(--page); color: var(--ink);
@@ -49,6 +51,7 @@ svg .line { fill: none; stroke-width: 2; stroke-linejoin: round; stroke-linecap:
 svg .band { opacity: .16; }
 svg .b0 { fill: var(--s0); } svg .b1 { fill: var(--s1); } svg .b2 { fill: var(--s2); } svg .b3 { fill: var(--s3); } svg .b4 { fill: var(--s4); }
 svg .b5 { fill: var(--s5); } svg .b6 { fill: var(--s6); } svg .b7 { fill: var(--s7); } svg .b8 { fill: var(--s8); }
+svg .b9 { fill: var(--s9); } svg .b10 { fill: var(--s10); } svg .b11 { fill: var(--s11); } svg .b12 { fill: var(--s12); } svg .b13 { fill: var(--s13); } svg .b14 { fill: var(--s14); } svg .b15 { fill: var(--s15); }
 details.timeline { margin: .5rem 0; }
 figure.timeline { margin: .75rem 0; }
 figure.timeline p { font-size: .85rem; color: var(--soft); margin: .2rem 0; }
@@ -70,6 +73,13 @@ svg .s5 { stroke: var(--s5); } svg .mark.s5:not(.hollow) { fill: var(--s5); }
 svg .s6 { stroke: var(--s6); } svg .mark.s6:not(.hollow) { fill: var(--s6); }
 svg .s7 { stroke: var(--s7); } svg .mark.s7:not(.hollow) { fill: var(--s7); }
 svg .s8 { stroke: var(--s8); } svg .mark.s8:not(.hollow) { fill: var(--s8); }
+svg .s9 { stroke: var(--s9); } svg .mark.s9:not(.hollow) { fill: var(--s9); }
+svg .s10 { stroke: var(--s10); } svg .mark.s10:not(.hollow) { fill: var(--s10); }
+svg .s11 { stroke: var(--s11); } svg .mark.s11:not(.hollow) { fill: var(--s11); }
+svg .s12 { stroke: var(--s12); } svg .mark.s12:not(.hollow) { fill: var(--s12); }
+svg .s13 { stroke: var(--s13); } svg .mark.s13:not(.hollow) { fill: var(--s13); }
+svg .s14 { stroke: var(--s14); } svg .mark.s14:not(.hollow) { fill: var(--s14); }
+svg .s15 { stroke: var(--s15); } svg .mark.s15:not(.hollow) { fill: var(--s15); }
 )css";
 
 }  // namespace

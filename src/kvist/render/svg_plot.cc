@@ -19,6 +19,12 @@ constexpr double kRight = 12;
 constexpr double kTop = 10;
 constexpr double kBottom = 44;
 constexpr double kMarkRadius = 3.5;
+/// Of the style sheets: as many as there are routing modes. A line without one would not be seen.
+constexpr std::size_t kColours = 16;
+
+std::size_t colour_of(const PlotSeries& series) {
+  return series.colour % kColours;
+}
 
 class Drawing {
  public:
@@ -106,7 +112,7 @@ class Drawing {
       fmt::format_to(std::back_inserter(path), "M{0:.1f} {1:.1f}L{2:.1f} {3:.1f}L{2:.1f} {4:.1f}L{0:.1f} {5:.1f}Z",
                      x_of(a.x), y_of(*a.high), x_of(b.x), y_of(*b.high), y_of(*b.low), y_of(*a.low));
     }
-    if (!path.empty()) append("<path class=\"band b{}\" d=\"{}\"/>\n", series.colour, path);
+    if (!path.empty()) append("<path class=\"band b{}\" d=\"{}\"/>\n", colour_of(series), path);
   }
 
   void draw_line(const PlotSeries& series) {
@@ -121,14 +127,14 @@ class Drawing {
       pen_down = true;
     }
     if (path.empty()) return;
-    append("<path class=\"line s{}{}\" d=\"{}\"/>\n", series.colour, series.dashed ? " dashed" : "", path);
+    append("<path class=\"line s{}{}\" d=\"{}\"/>\n", colour_of(series), series.dashed ? " dashed" : "", path);
   }
 
   void draw_marks(const PlotSeries& series) {
     for (const PlotPoint& point : series.points) {
       if (point.tooltip.empty() || !drawable(point)) continue;
       append("<circle class=\"mark s{}{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"><title>{}</title></circle>\n",
-             series.colour, series.dashed ? " hollow" : "", x_of(point.x), y_of(*point.y), kMarkRadius,
+             colour_of(series), series.dashed ? " hollow" : "", x_of(point.x), y_of(*point.y), kMarkRadius,
              escape_html(point.tooltip));
     }
   }
@@ -145,7 +151,7 @@ void append_legend(std::string& out, const std::vector<PlotSeries>& series) {
     out += fmt::format(
         "<span><svg viewBox=\"0 0 26 10\" width=\"26\" height=\"10\" aria-hidden=\"true\"><path class=\"line s{0}{1}\" "
         "d=\"M1 5L25 5\"/><circle class=\"mark s{0}{2}\" cx=\"13\" cy=\"5\" r=\"3\"/></svg>{3}</span>",
-        s.colour, s.dashed ? " dashed" : "", s.dashed ? " hollow" : "", escape_html(s.name));
+        colour_of(s), s.dashed ? " dashed" : "", s.dashed ? " hollow" : "", escape_html(s.name));
   }
   out += "</div>\n";
 }
@@ -182,6 +188,13 @@ text.title { font-size: 14px; font-weight: 600; fill: #1c2330; } text.legend { f
 .s6 { stroke: #6d6a00; } .b6, .mark.s6:not(.hollow) { fill: #6d6a00; }
 .s7 { stroke: #00737f; } .b7, .mark.s7:not(.hollow) { fill: #00737f; }
 .s8 { stroke: #b8860b; } .b8, .mark.s8:not(.hollow) { fill: #b8860b; }
+.s9 { stroke: #5b4bb7; } .b9, .mark.s9:not(.hollow) { fill: #5b4bb7; }
+.s10 { stroke: #7a4a2b; } .b10, .mark.s10:not(.hollow) { fill: #7a4a2b; }
+.s11 { stroke: #d1367f; } .b11, .mark.s11:not(.hollow) { fill: #d1367f; }
+.s12 { stroke: #4c8c1f; } .b12, .mark.s12:not(.hollow) { fill: #4c8c1f; }
+.s13 { stroke: #1f4e79; } .b13, .mark.s13:not(.hollow) { fill: #1f4e79; }
+.s14 { stroke: #b04a00; } .b14, .mark.s14:not(.hollow) { fill: #b04a00; }
+.s15 { stroke: #006b3c; } .b15, .mark.s15:not(.hollow) { fill: #006b3c; }
 )css";
 
 void append_sheet_legend(std::string& out, const std::vector<PlotSeries>& series) {
@@ -191,8 +204,8 @@ void append_sheet_legend(std::string& out, const std::vector<PlotSeries>& series
         "<path class=\"line s{0}{1}\" d=\"M{2} {3}h30\"/><circle class=\"mark s{0}{4}\" cx=\"{5}\" cy=\"{3}\" "
         "r=\"3.5\"/>"
         "<text class=\"legend\" x=\"{6}\" y=\"{7}\">{8}</text>\n",
-        s.colour, s.dashed ? " dashed" : "", kMargin, y, s.dashed ? " hollow" : "", kMargin + 15, kMargin + 38, y + 4,
-        escape_html(s.name));
+        colour_of(s), s.dashed ? " dashed" : "", kMargin, y, s.dashed ? " hollow" : "", kMargin + 15, kMargin + 38,
+        y + 4, escape_html(s.name));
     y += kLegendRow;
   }
 }

@@ -19,7 +19,8 @@ struct PlotPoint {
 
 struct PlotSeries {
   std::string name;
-  std::size_t colour = 0;  ///< number of the mode: the class s0, s1, ... of the style sheet
+  /// Number of the mode: the class s0, s1, ... of the style sheet. After its last they begin anew.
+  std::size_t colour = 0;
   bool dashed = false;
   std::vector<PlotPoint> points;
 };
