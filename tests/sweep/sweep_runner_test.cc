@@ -23,6 +23,20 @@ using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+/// Counts what it is told.
+class Observer final : public SweepObserver {
+ public:
+  std::shared_ptr<loadgen::LoadWatch> watch() override { return nullptr; }
+  std::shared_ptr<workload::LoadFeed> feed() override { return nullptr; }
+  void on_deployment(const deploy::Addresses& /*addresses*/) override {}
+  void on_levels_skipped(std::span<const PlannedLevel> levels) override { skipped += levels.size(); }
+  void on_level_begun(const PlannedLevel& /*level*/) override { ++begun; }
+  void on_level_measured() override {}
+  void on_level_stored(const results::LevelRecord& /*record*/) override { ++stored; }
+
+  std::size_t skipped = 0, begun = 0, stored = 0;
+};
+
 class SweepRunnerTest : public testing::Test {
  protected:
   SweepRunnerTest() {
@@ -55,6 +69,7 @@ class SweepRunnerTest : public testing::Test {
     options.stop = std::move(stop);
     options.calibration = calibration_;
     options.resume = resume_;
+    options.observer = observer_;
     auto outcome = SweepRunner(sweep_, std::move(options)).run();
     EXPECT_TRUE(outcome.has_value()) << (outcome ? "" : outcome.error().message);
     return std::move(*outcome);
@@ -75,6 +90,7 @@ class SweepRunnerTest : public testing::Test {
   std::vector<std::string> progress_;
   std::optional<loadgen::Calibration> calibration_;
   std::string resume_;
+  SweepObserver* observer_ = nullptr;
   std::atomic<int> second_level_begun_ = 0;
 };
 
@@ -127,10 +143,15 @@ TEST_F(SweepRunnerTest, AnInterruptedSweepGoesOnWhereItEnded) {
   ASSERT_LT(broken.levels_done, 4U);
   script_ = {};
   resume_ = broken.directory;
+  Observer observer;
+  observer_ = &observer;
   const SweepOutcome resumed = run();
   ASSERT_FALSE(resumed.failure.has_value()) << resumed.failure->message;
   EXPECT_EQ(resumed.directory, broken.directory);
   EXPECT_EQ(resumed.levels_done, 4U);
+  EXPECT_EQ(observer.skipped, broken.levels_done) << "who watches is told that they will not come";
+  EXPECT_EQ(observer.begun, 4U - broken.levels_done);
+  EXPECT_EQ(observer.stored, observer.begun);
   const results::RunRecord after = stored(resumed);
   ASSERT_EQ(after.levels.size(), 4U);
   for (std::size_t i = 0; i < before.levels.size(); ++i) {

@@ -60,6 +60,14 @@ void SweepDashboard::on_deployment(const deploy::Addresses& addresses) {
   board_->set_sweep(progress_);
 }
 
+void SweepDashboard::on_levels_skipped(std::span<const sweep::PlannedLevel> levels) {
+  for (const sweep::PlannedLevel& level : levels) {
+    SweepLevel* const skipped = find(std::string(spec::to_string(level.mode)), level.concurrency, level.repetition);
+    if (skipped != nullptr) skipped->state = LevelState::kDone;
+  }
+  board_->set_sweep(progress_);
+}
+
 void SweepDashboard::on_level_begun(const sweep::PlannedLevel& level) {
   const TimePoint now = net::now();
   progress_.draining.reset();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "kvist/base/error.h"
@@ -23,6 +24,7 @@ class SweepDashboard final : public sweep::SweepObserver {
   [[nodiscard]] std::shared_ptr<loadgen::LoadWatch> watch() override { return watch_; }
   [[nodiscard]] std::shared_ptr<workload::LoadFeed> feed() override { return std::make_shared<workload::LoadFeed>(); }
   void on_deployment(const deploy::Addresses& addresses) override;
+  void on_levels_skipped(std::span<const sweep::PlannedLevel> levels) override;
   void on_level_begun(const sweep::PlannedLevel& level) override;
   void on_level_measured() override;
   void on_level_stored(const results::LevelRecord& record) override;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "kvist/deploy/deployer.h"
@@ -23,6 +24,8 @@ class SweepObserver {
 
   /// A mode's deployment is ready.
   virtual void on_deployment(const deploy::Addresses& addresses) = 0;
+  /// They are not measured: the results that are resumed have them, or what was to be known is known.
+  virtual void on_levels_skipped(std::span<const PlannedLevel> levels) = 0;
   virtual void on_level_begun(const PlannedLevel& level) = 0;
   /// The level's last snapshot is taken; its turns may still run.
   virtual void on_level_measured() = 0;

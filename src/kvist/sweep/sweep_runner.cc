@@ -100,7 +100,11 @@ Result<void> SweepRunner::run_stretch(const PlannedMode& stretch, std::size_t po
     if (run_progress_.is_open(load, position)) {
       KVIST_TRY_VOID(live_.begin(stretch.mode, logs));
       KVIST_TRY_VOID(run_load(load, position));
-    } else if (run_progress_.is_settled(load)) {
+      position += load.size();
+      continue;
+    }
+    if (options_.observer != nullptr) options_.observer->on_levels_skipped(load);
+    if (run_progress_.is_settled(load)) {
       outcome_.levels_planned -= load.size();
       options_.progress(fmt::format("{}: not measured again: the gain is known within +-{:.3g}",
                                     title_of(load.front(), sweep_.method.repetitions),
