@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { type Column, Decimator, lowerBound } from "../src/plots/decimate.ts";
-import { spread } from "../src/plots/labels.ts";
+import { fitting, spread } from "../src/plots/labels.ts";
 import { sparkPath } from "../src/plots/sparkline.ts";
 import { Series } from "../src/series.ts";
 
@@ -95,4 +95,11 @@ test("a column that comes later is not known before", () => {
   series.append(2, { b: 2 });
   assert.deepEqual([...series.column("b")], [NaN, 2]);
   assert.deepEqual([...series.column("a")], [1, NaN]);
+});
+
+test("a name that has no room is cut, visibly", () => {
+  const widthOf = (text: string) => 7 * text.length;
+  assert.equal(fitting("KV cache-aware", 98, widthOf), "KV cache-aware");
+  assert.equal(fitting("KV cache-aware", 97, widthOf), "KV cache-awa…");
+  assert.equal(fitting("KV cache-aware", 1, widthOf), "K…");
 });

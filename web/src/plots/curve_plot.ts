@@ -3,7 +3,7 @@ import uPlot from "uplot";
 import { h, setAttribute, setText } from "../dom.ts";
 import { colour, onThemeChange } from "../theme.ts";
 import { FONT, numberAxis } from "./axes.ts";
-import { drawLabels, type EdgeLabel, spread } from "./labels.ts";
+import { drawLabels, type EdgeLabel, spread, widest } from "./labels.ts";
 
 export interface CurvePoint {
   x: number;
@@ -20,7 +20,11 @@ export interface Curve {
 }
 
 const HEIGHT = 230;
-const LABEL_WIDTH = 92;
+const LEAST_LABEL_WIDTH = 60;
+/** Of the plot's width, so that long names leave the lines their room. */
+const MOST_LABEL_SHARE = 0.4;
+/** Between a line's end and its name. */
+const LABEL_GAP = 6;
 
 export class CurvePlot {
   readonly element: HTMLElement;
@@ -66,7 +70,7 @@ export class CurvePlot {
     ]);
     const step = xs.length > 1 ? (xs[xs.length - 1]! - xs[0]!) * 0.03 : 1;
     return {
-      width, height: HEIGHT, padding: [12, LABEL_WIDTH, 0, 0], legend: { show: false },
+      width, height: HEIGHT, padding: [12, this.#labelWidth(width), 0, 0], legend: { show: false },
       cursor: { drag: { x: false, y: false }, y: false, points: { show: false } },
       scales: { x: { time: false, range: [(xs[0] ?? 0) - step, (xs[xs.length - 1] ?? 1) + step] }, y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] } },
       axes: [{ ...numberAxis("x", String, 26), grid: { show: false }, splits: () => [...xs], border: { show: true, stroke: () => colour("--rule"), width: 1 } }, numberAxis("y", this.#axisText)],
@@ -76,6 +80,11 @@ export class CurvePlot {
     };
   }
 
+  #labelWidth(width: number): number {
+    const wanted = widest(this.#curves.map((curve) => curve.name), FONT) + 2 * LABEL_GAP;
+    return Math.ceil(Math.min(Math.max(wanted, LEAST_LABEL_WIDTH), MOST_LABEL_SHARE * width));
+  }
+
   #names(plot: uPlot): void {
     const ratio = window.devicePixelRatio;
     const right = plot.bbox.left + plot.bbox.width;
@@ -83,7 +92,7 @@ export class CurvePlot {
       const last = [...curve.points].reverse().find((point) => point.value !== null);
       return last ? [{ text: curve.name, colour: colour(curve.colour), y: plot.valToPos(last.value!, "y", true) }] : [];
     });
-    drawLabels(plot.ctx, spread(labels, 13 * ratio, plot.bbox.top, plot.bbox.top + plot.bbox.height), right + 6 * ratio, FONT.replace("11px", `${11 * ratio}px`));
+    drawLabels(plot.ctx, spread(labels, 13 * ratio, plot.bbox.top, plot.bbox.top + plot.bbox.height), right + LABEL_GAP * ratio, plot.ctx.canvas.width - right - LABEL_GAP * ratio, FONT.replace("11px", `${11 * ratio}px`));
   }
 
   #read(plot: uPlot): void {

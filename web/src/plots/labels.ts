@@ -22,14 +22,32 @@ export function spread(labels: readonly EdgeLabel[], distance: number, top: numb
   return sorted.reverse();
 }
 
-export function drawLabels(context: CanvasRenderingContext2D, labels: readonly EdgeLabel[], x: number, font: string): void {
+/** The text, or as much of it as has room, with an ellipsis. */
+export function fitting(text: string, room: number, widthOf: (text: string) => number): string {
+  if (widthOf(text) <= room) return text;
+  let length = text.length - 1;
+  while (length > 1 && widthOf(`${text.slice(0, length)}…`) > room) length--;
+  return `${text.slice(0, length)}…`;
+}
+
+let ruler: CanvasRenderingContext2D | null = null;
+
+/** The width of the widest of the texts, in the page's pixels. */
+export function widest(texts: readonly string[], font: string): number {
+  ruler ??= document.createElement("canvas").getContext("2d")!;
+  ruler.font = font;
+  return Math.max(0, ...texts.map((text) => ruler!.measureText(text).width));
+}
+
+/** `room`: for a text, from `x` on. */
+export function drawLabels(context: CanvasRenderingContext2D, labels: readonly EdgeLabel[], x: number, room: number, font: string): void {
   context.save();
   context.font = font;
   context.textAlign = "left";
   context.textBaseline = "middle";
   for (const label of labels) {
     context.fillStyle = label.colour;
-    context.fillText(label.text, x, label.y);
+    context.fillText(fitting(label.text, room, (text) => context.measureText(text).width), x, label.y);
   }
   context.restore();
 }

@@ -216,7 +216,7 @@ export class TimePlot {
       labels.push({ text: this.#frame?.names?.[k] ?? entry.name, colour: colour(entry.colour), y: plot.valToPos(value, "y", true) });
     });
     const spreadOut = spread(labels, LABEL_DISTANCE * ratio, bbox.top, bbox.top + bbox.height);
-    drawLabels(ctx, spreadOut, right + 6 * ratio, scaled(FONT, ratio));
+    drawLabels(ctx, spreadOut, right + 6 * ratio, ctx.canvas.width - right - 6 * ratio, scaled(FONT, ratio));
   }
 
   /** The values under the pointer, in the heading. */
