@@ -14,7 +14,7 @@ class Row {
   readonly #levels = h("td", { class: "num" });
 
   constructor(run: RunSummary) {
-    this.#link = h("a", { href: `#/sweeps/${encodeURIComponent(run.run)}` }, run.name);
+    this.#link = h("a", { href: `#/sweeps/${encodeURIComponent(run.run)}`, title: run.file ?? undefined }, run.name);
     this.element = h("tr", {}, h("th", { scope: "row" }, this.#link), h("td", { class: "num soft wide-only" }, startedText(run)), h("td", {}, run.modes.map(modeName).join(", ")),
       h("td", { class: "num" }, run.concurrencies.length > 0 ? `${run.concurrencies[0]!} to ${run.concurrencies[run.concurrencies.length - 1]!}` : "–"), this.#levels, h("td", {}, run.simulated ? "simulated" : "measured"));
   }
@@ -65,7 +65,7 @@ export class SweepsView implements View {
     const runs = this.#runs ?? [];
     this.#table.hidden = runs.length === 0;
     this.#empty.hidden = runs.length > 0;
-    setText(this.#empty, this.#problem || (this.#runs === null ? "Asking for the stored runs …" : "No stored run. A sweep appears here with its first level; recorded ones are opened by kvist dashboard results.sqlite."));
+    setText(this.#empty, this.#problem || (this.#runs === null ? "Asking for the stored runs …" : "No stored run is open here. The results of a sweep are looked at with kvist dashboard RESULTS, which the sweep prints at its end."));
     setText(this.#total, runs.length > 0 ? plural(runs.length, "run") : "");
     this.#rows.show(runs);
     const only = this.#wanted === "" && runs.length === 1 ? runs[0]!.run : this.#wanted;
