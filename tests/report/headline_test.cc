@@ -303,6 +303,7 @@ TEST(EstimateText, AColumnHasTheDigitsThatAreKnown) {
   EXPECT_EQ(decimals({{245, {{200, 300}}}}), 0);
   EXPECT_EQ(decimals({{9.49, {}}, {123, {}}}), 2);  // without an interval, three digits of the smallest
   EXPECT_EQ(decimals({{31.5, {}}, {123, {}}}), 1);
+  EXPECT_EQ(decimals({{0, {}}, {2'825.6, {}}}), 0) << "a level that gave nothing makes no digits known";
   EXPECT_EQ(decimals({{1.5, {{1.4999, 1.5001}}}}), 2);  // never more than two
   EXPECT_EQ(decimals({{}, {}}), 0);
   EXPECT_EQ(estimate_cell({.value = 9.4912, .interval = {{9.31, 9.66}}}, 2, "ms"), "9.49ms (9.31 to 9.66)");

@@ -20,6 +20,7 @@ int decimals_for(double half_width) {
 }
 
 int decimals_for_value(double value) {
+  if (!std::isfinite(value)) return 0;
   return value < 10 ? 2 : value < 100 ? 1 : 0;
 }
 
@@ -41,7 +42,8 @@ int decimals_of(std::span<const analysis::Estimate> column) {
   double narrowest = std::numeric_limits<double>::infinity();
   double smallest = std::numeric_limits<double>::infinity();
   for (const analysis::Estimate& estimate : column) {
-    if (estimate.value && std::isfinite(*estimate.value)) smallest = std::min(smallest, std::abs(*estimate.value));
+    const double size = estimate.value && std::isfinite(*estimate.value) ? std::abs(*estimate.value) : 0;
+    if (size > 0) smallest = std::min(smallest, size);  // of 0, as of a level that failed, there are no digits to show
     if (!estimate.interval) continue;
     const double half = (estimate.interval->high - estimate.interval->low) / 2;
     if (half > 0) narrowest = std::min(narrowest, half);
