@@ -185,7 +185,7 @@ TEST_F(CliTest, ATraceIsNotGeneratedWithOptionsThatMeanNothing) {
 }
 
 /// A database with one run of one level.
-std::string stored_run(const std::string& folder) {
+std::string stored_run(const std::string& folder, const std::string& name = "stored") {
   spec::SweepSpec sweep;
   sweep.name = "stored";
   sweep.deployment.workers.resize(1);
@@ -194,7 +194,7 @@ std::string stored_run(const std::string& folder) {
   const std::string path = folder + "/results.sqlite";
   auto store = results::Store::open(path).value();
   results::RunRecord run;
-  run.name = sweep.name;
+  run.name = name;
   run.started_utc = "2026-02-27T03:17:23Z";
   run.spec_yaml = spec::to_yaml(sweep);
   const auto number = store->begin_run(run).value();
@@ -208,6 +208,14 @@ std::string stored_run(const std::string& folder) {
   EXPECT_TRUE(store->add_level(number, level).has_value());
   EXPECT_TRUE(store->finish_run(number, "2026-02-27T04:00:00Z").has_value());
   return path;
+}
+
+TEST_F(CliTest, TheNameOfARunCommandsNoTerminal) {
+  const auto database = stored_run(folder_, "\x1b[2J\x1b]0;owned\x07 mine");
+  const Ran ran = kvist({"report", "compare", "--runs", database, "later=" + database});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("owned  mine"));
+  EXPECT_EQ(ran.out.find_first_of("\x1b\x07"), std::string::npos) << ran.out;
 }
 
 TEST_F(CliTest, AStoredRunIsCheckedAgainstPublishedFigures) {
