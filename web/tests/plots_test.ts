@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { type Column, Decimator, lowerBound } from "../src/plots/decimate.ts";
-import { fitting, spread } from "../src/plots/labels.ts";
+import { apart, fitting, spread } from "../src/plots/labels.ts";
 import { sparkPath } from "../src/plots/sparkline.ts";
 import { Series } from "../src/series.ts";
 
@@ -102,4 +102,10 @@ test("a name that has no room is cut, visibly", () => {
   assert.equal(fitting("KV cache-aware", 98, widthOf), "KV cache-aware");
   assert.equal(fitting("KV cache-aware", 97, widthOf), "KV cache-awa…");
   assert.equal(fitting("KV cache-aware", 1, widthOf), "K…");
+});
+
+test("numbers of levels that are close together do not cover each other", () => {
+  assert.deepEqual(apart([0, 10, 20, 60, 100], [14, 14, 14, 14, 14], 6), [true, false, true, true, true]);
+  assert.deepEqual(apart([0, 1, 2], [14, 14, 14], 6), [false, false, true]);
+  assert.deepEqual(apart([], [], 6), []);
 });

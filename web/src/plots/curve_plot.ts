@@ -3,7 +3,7 @@ import uPlot from "uplot";
 import { h, setAttribute, setText } from "../dom.ts";
 import { colour, onThemeChange } from "../theme.ts";
 import { FONT, numberAxis } from "./axes.ts";
-import { drawLabels, type EdgeLabel, spread, widest } from "./labels.ts";
+import { apart, drawLabels, type EdgeLabel, spread, widest } from "./labels.ts";
 
 export interface CurvePoint {
   x: number;
@@ -73,7 +73,7 @@ export class CurvePlot {
       width, height: HEIGHT, padding: [12, this.#labelWidth(width), 0, 0], legend: { show: false },
       cursor: { drag: { x: false, y: false }, y: false, points: { show: false } },
       scales: { x: { time: false, range: [(xs[0] ?? 0) - step, (xs[xs.length - 1] ?? 1) + step] }, y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] } },
-      axes: [{ ...numberAxis("x", String, 26), grid: { show: false }, splits: () => [...xs], border: { show: true, stroke: () => colour("--rule"), width: 1 } }, numberAxis("y", this.#axisText)],
+      axes: [{ ...numberAxis("x", String, 26), grid: { show: false }, splits: () => [...xs], values: levelNames, border: { show: true, stroke: () => colour("--rule"), width: 1 } }, numberAxis("y", this.#axisText)],
       series: [{}, ...series],
       bands: this.#curves.map((curve, k) => ({ series: [3 * k + 2, 3 * k + 1] as [number, number], fill: () => `${colour(curve.colour)}22` })),
       hooks: { draw: [(plot) => this.#names(plot)], setCursor: [(plot) => this.#read(plot)] },
@@ -110,4 +110,11 @@ export class CurvePlot {
     });
     setText(this.#readout, [`${x} users`, ...values].join("   "));
   }
+}
+
+/** Levels are where they were measured, which may be close to each other; each has its mark on the line, but only so many have room for their number. */
+function levelNames(plot: uPlot, levels: number[]): string[] {
+  const names = levels.map(String);
+  const kept = apart(levels.map((level) => plot.valToPos(level, "x")), names.map((name) => widest([name], FONT)), LABEL_GAP);
+  return names.map((name, i) => (kept[i] ? name : ""));
 }

@@ -22,6 +22,17 @@ export function spread(labels: readonly EdgeLabel[], distance: number, top: numb
   return sorted.reverse();
 }
 
+/** Which of the texts centred at these places, ascending, are to be drawn so that none comes closer to the next than `gap`; the last one always. */
+export function apart(centres: readonly number[], widths: readonly number[], gap: number): boolean[] {
+  const kept = centres.map(() => false);
+  let free = Infinity;
+  for (let i = centres.length - 1; i >= 0; i--) {
+    kept[i] = centres[i]! + widths[i]! / 2 + gap <= free || i === centres.length - 1;
+    if (kept[i]) free = centres[i]! - widths[i]! / 2;
+  }
+  return kept;
+}
+
 /** The text, or as much of it as has room, with an ellipsis. */
 export function fitting(text: string, room: number, widthOf: (text: string) => number): string {
   if (widthOf(text) <= room) return text;
