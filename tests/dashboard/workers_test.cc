@@ -130,14 +130,17 @@ TEST(Workers, APageThatIsOldSaysNothingAnyMore) {
 TEST(Workers, WhatAGatewayThatIsGoneSaidIsNotOfNow) {
   Workers workers;
   EventLog log;
-  workers.add(reading(100, page(4, 2, 0.5, 10, 0, 0, 0, 0, 0)), log);
+  workers.add(reading(99, page(4, 2, 0.5, 10, 0, 0, 0, 0, 0), 5), log);
+  workers.add(reading(100, page(4, 2, 0.5, 10, 0, 0, 0, 0, 0), 9), log);
+  EXPECT_EQ(Written(workers).number("w0", "share_pct"), 100);
   const FleetReading nothing{.second = 105};
   workers.add(nothing, log);
   EXPECT_EQ(Written(workers).number("w0", "in_flight"), 3) << "a round that failed is not yet an end";
   workers.add({.second = 106}, log);
   Written written(workers);
   EXPECT_EQ(written.text("w0", "state"), "unknown");
-  for (const char* const key : {"in_flight", "prefill_backlog_tokens", "index_trust", "indexed_blocks", "slots_used"})
+  for (const char* const key :
+       {"in_flight", "prefill_backlog_tokens", "index_trust", "indexed_blocks", "slots_used", "share_pct"})
     EXPECT_TRUE(written.is_null("w0", key)) << key;
   EXPECT_FALSE(workers.imbalance());
   EXPECT_EQ(workers.size(), 2U) << "who they were is still known";

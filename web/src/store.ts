@@ -82,9 +82,14 @@ export class Store {
   takeHistory(tiers: readonly LiveHistory[]): void {
     const past: { time: number; row: Row; step: number }[] = [];
     let before = Infinity;
+    let first = Infinity;
     for (const tier of [...tiers].sort((a, b) => a.step_s - b.step_s)) {
-      const rows = historyRows(tier).filter(({ time }) => time < before);
-      if (rows.length > 0) before = rows[0]!.time - tier.step_s / 2;
+      // A coarse step in which the server began has nothing that the finer ones lack, and would be drawn where it was not there yet.
+      const rows = historyRows(tier).filter(({ time }, i) => time < before && (i > 0 || time + tier.step_s <= first));
+      if (rows.length > 0) {
+        first = rows[0]!.time;
+        before = first - tier.step_s / 2;
+      }
       past.unshift(...rows.map(({ time, row }) => ({ time, row, step: tier.step_s })));
     }
     const since = this.live.rowsAfter(past.length > 0 ? past[past.length - 1]!.time : -Infinity);

@@ -80,6 +80,15 @@ test("history: the finest where there is some, the coarser before, and what came
   assert.deepEqual(seconds, [...seconds].sort((a, b) => a - b));
 });
 
+test("the past does not begin before the server did", () => {
+  const store = begun();
+  const tier = (from: number, step_s: number, count: number) => ({ of: "live", step_s, t_ms: Array.from({ length: count }, (_, i) => made.NOW_MS + 1000 * (from + i * step_s)), series: new Map([["imbalance", Array.from({ length: count }, () => 1.5)]]) });
+  // Begun 28 s into a minute; its coarser steps begin before that.
+  store.takeHistory([tier(28, 1, 40), tier(20, 10, 5), tier(0, 60, 2)]);
+  assert.equal(store.live.times[0]! - made.NOW_MS / 1000, 28);
+  assert.equal(store.live.length, 40);
+});
+
 test("where seconds are missing the line breaks", () => {
   const store = begun(made.sample(1), made.sample(2), made.sample(30));
   assert.equal(store.live.length, 4);

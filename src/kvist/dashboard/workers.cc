@@ -148,6 +148,7 @@ void Workers::compute(Worker& worker, std::int64_t second) {
 }
 
 std::optional<double> Workers::ended_within(const Worker& worker) const {
+  if (!answers(worker)) return std::nullopt;
   const auto first = std::ranges::find_if(worker.recent, [](const Counters& one) { return one.ended.has_value(); });
   if (first == worker.recent.end() || first->second == worker.recent.back().second) return std::nullopt;
   const auto& last = worker.recent.back().ended;
