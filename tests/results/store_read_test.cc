@@ -115,6 +115,34 @@ TEST_F(StoreReadTest, NothingIsMadeOfWhatIsNoDatabase) {
   EXPECT_EQ(files().size(), 1U);
 }
 
+/// Pages of a file may lead to one leaf many times, level by level: a small file of more rows than can ever be read.
+TEST_F(StoreReadTest, RowsThatComeAgainEndTheReading) {
+  for (const std::string table : {"turns", "timeline_points"}) {
+    SCOPED_TRACE(table);
+    fs::remove(path());
+    write_run(path());
+    sqlite3* raw = nullptr;
+    ASSERT_EQ(sqlite3_open(path().c_str(), &raw), SQLITE_OK);
+    sqlite3_stmt* root = nullptr;
+    const std::string sql = "SELECT rootpage FROM sqlite_schema WHERE name = '" + table + "'";
+    ASSERT_EQ(sqlite3_prepare_v2(raw, sql.c_str(), -1, &root, nullptr), SQLITE_OK);
+    ASSERT_EQ(sqlite3_step(root), SQLITE_ROW);
+    const auto page = static_cast<std::size_t>(sqlite3_column_int64(root, 0)) - 1;
+    sqlite3_finalize(root);
+    sqlite3_close(raw);
+    std::string bytes = bytes_of(path());
+    constexpr std::size_t kPage = 32'768;
+    constexpr std::size_t kCells = 8;  // of a leaf, two bytes each; the first one is put in place of the second
+    ASSERT_EQ(bytes.at(page * kPage), '\x0A') << "a leaf";
+    std::copy_n(&bytes.at(page * kPage + kCells), 2, &bytes.at(page * kPage + kCells + 2));
+    std::ofstream(path(), std::ios::binary | std::ios::trunc) << bytes;
+    const auto level = Store::open_to_read(path()).value()->load_level(1'000'000);
+    ASSERT_FALSE(level.has_value());
+    EXPECT_EQ(level.error().code, ErrorCode::kCorrupt);
+    EXPECT_THAT(level.error().message, HasSubstr("position does not ascend"));
+  }
+}
+
 TEST_F(StoreReadTest, AnyNameIsAName) {
   for (const char* const name : {"a?mode=memory", "file:x", "50% #1 \xC3\xA9.db", "two words"}) {
     SCOPED_TRACE(name);

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 #include <utility>
 
 #include "kvist/results/agent_rows.h"
@@ -22,17 +24,39 @@ TimePoint time_point(Statement& row) {
   return TimePoint(Duration(nanoseconds));
 }
 
+// Pages of a manipulated file may lead to the same rows again and again, so that it never ends. Of tables that may be
+// long the keys are held to ascend, the others to this many rows.
+constexpr std::size_t kMostRows = 1'000'000;
+constexpr std::size_t kAnyRows = std::numeric_limits<std::size_t>::max();
+
 /// Runs a query with one parameter and calls `read` with each row.
 template <class Read>
-Result<void> for_each_row(const Connection& connection, std::string_view sql, std::int64_t parameter, Read read) {
+Result<void> for_each_row(const Connection& connection, std::string_view sql, std::int64_t parameter, Read read,
+                          std::size_t most = kMostRows) {
   KVIST_TRY(Statement statement, connection.prepare(sql));
   statement.bind_all(parameter);
-  for (;;) {
+  for (std::size_t rows = 0;; ++rows) {
     KVIST_TRY(const bool row, statement.step());
     if (!row) return {};
+    if (rows == most) return fail(ErrorCode::kCorrupt, fmt::format("{}: more than {} rows", connection.path(), most));
     read(statement);
   }
 }
+
+/// Reads positions, the first column of each row.
+class Ascending {
+ public:
+  void read(Statement& row) {
+    const std::int64_t position = row.integer();
+    if (last_ && position <= *last_) row.column_failed("does not ascend");
+    last_ = position;
+  }
+  /// Before the rows of another list.
+  void begin() { last_.reset(); }
+
+ private:
+  std::optional<std::int64_t> last_;
+};
 
 workload::Snapshot read_snapshot(Statement& row) {
   workload::Snapshot s;
@@ -121,15 +145,24 @@ Result<void> read_timelines(const Connection& connection, std::int64_t id, Level
                                 timeline.max_batch_size = row.integer_as<std::uint32_t>();
                                 level.timelines.push_back(std::move(timeline));
                               }));
-  return for_each_row(connection,
-                      "SELECT timeline, at_ns, running, waiting, kv_blocks_used, evictions, preemptions, "
-                      "prefill_backlog_tokens, step_ms FROM timeline_points WHERE level = ?1 "
-                      "ORDER BY timeline, position",
-                      id, [&](Statement& row) {
-                        const auto timeline = row.integer_as<std::uint32_t>();
-                        if (timeline >= level.timelines.size()) return row.column_failed("has no timeline");
-                        level.timelines[timeline].points.push_back(read_timeline_point(row));
-                      });
+  Ascending positions;
+  std::uint32_t last = 0;
+  return for_each_row(
+      connection,
+      "SELECT timeline, position, at_ns, running, waiting, kv_blocks_used, evictions, preemptions, "
+      "prefill_backlog_tokens, step_ms FROM timeline_points WHERE level = ?1 "
+      "ORDER BY timeline, position",
+      id,
+      [&](Statement& row) {
+        const auto timeline = row.integer_as<std::uint32_t>();
+        if (timeline >= level.timelines.size()) return row.column_failed("has no timeline");
+        if (timeline < last) return row.column_failed("does not ascend");
+        if (timeline > last) positions.begin();
+        last = timeline;
+        positions.read(row);
+        level.timelines[timeline].points.push_back(read_timeline_point(row));
+      },
+      kAnyRows);
 }
 
 spec::Arm read_mode(Statement& row) {
@@ -139,15 +172,22 @@ spec::Arm read_mode(Statement& row) {
 }
 
 Result<void> read_turns(const Connection& connection, std::int64_t id, bool gaps, LevelRecord& level) {
+  Ascending positions;
   // Selects an empty blob in place of the gaps, so that SQLite does not read their pages.
-  return for_each_row(connection,
-                      fmt::format("SELECT conversation, turn, outcome, error, worker, intended_ns, sent_ns, "
-                                  "first_token_ns, last_token_ns, ended_ns, prompt_tokens, cached_tokens, "
-                                  "completion_tokens, chunks, predicted_cached_tokens, {}, session "
-                                  "FROM turns LEFT JOIN turn_sessions USING (level, position) "
-                                  "WHERE turns.level = ?1 ORDER BY turns.position",
-                                  gaps ? "gaps_ms" : "x'' AS gaps_ms"),
-                      id, [&](Statement& row) { level.turns.push_back(read_turn(row)); });
+  return for_each_row(
+      connection,
+      fmt::format("SELECT position, conversation, turn, outcome, error, worker, intended_ns, sent_ns, "
+                  "first_token_ns, last_token_ns, ended_ns, prompt_tokens, cached_tokens, "
+                  "completion_tokens, chunks, predicted_cached_tokens, {}, session "
+                  "FROM turns LEFT JOIN turn_sessions USING (level, position) "
+                  "WHERE turns.level = ?1 ORDER BY turns.position",
+                  gaps ? "gaps_ms" : "x'' AS gaps_ms"),
+      id,
+      [&](Statement& row) {
+        positions.read(row);
+        level.turns.push_back(read_turn(row));
+      },
+      kAnyRows);
 }
 
 ClientCertificate read_certificate(Statement& row) {

@@ -238,7 +238,9 @@ Result<std::vector<std::int64_t>> Store::runs() const {
   for (;;) {
     KVIST_TRY(const bool row, statement.step());
     if (!row) return ids;
-    ids.push_back(statement.integer());
+    const std::int64_t id = statement.integer();
+    if (!ids.empty() && id <= ids.back()) statement.column_failed("does not ascend");  // pages that lead in a circle
+    ids.push_back(id);
   }
 }
 
