@@ -2,6 +2,7 @@
 #include "kvist/dashboard/run_library.h"
 
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <cmath>
 #include <filesystem>
@@ -117,6 +118,19 @@ TEST_F(RunLibraryTest, ALevelWithTooManyErrorsHasNoChange) {
   const std::string text = library.compare_json("0-1", "0-2").value();
   EXPECT_TRUE(text.contains(R"("change":null,"low":null,"high":null,"verdict":"open")")) << text;
   EXPECT_FALSE(text.contains("worse")) << text;
+}
+
+TEST_F(RunLibraryTest, ADamagedRunHidesNoOther) {
+  RunLibrary library = library_of({run_of({earlier()}), run_of({slower()})});
+  sqlite3* raw = nullptr;
+  ASSERT_EQ(sqlite3_open((folder_ / "results.sqlite").c_str(), &raw), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(raw, "UPDATE provenance SET threads = -1 WHERE run = 1", nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(raw);
+  const std::string text = library.runs_json().value();
+  EXPECT_TRUE(text.contains(R"("run":"0-2")")) << text;
+  EXPECT_FALSE(text.contains(R"("run":"0-1")")) << text;
+  EXPECT_TRUE(text.contains(R"("problems":["run 1: )") && text.contains("threads is out of range")) << text;
 }
 
 TEST_F(RunLibraryTest, NothingIsChangedByLooking) {

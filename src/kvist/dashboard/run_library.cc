@@ -71,18 +71,26 @@ Result<RunLibrary::Analysed> RunLibrary::analysed(std::string_view id) {
 
 Result<std::string> RunLibrary::runs_json() {
   JsonWriter json;
+  std::vector<std::string> problems;  // of what is damaged; the rest can be looked at
   json.begin_object().key("runs").begin_array();
   for (std::size_t i = 0; i < files_.size(); ++i) {
     const File& file = files_[i];
-    KVIST_TRY(const std::vector<std::int64_t> runs, file.store->runs());
-    for (const std::int64_t run : runs) {
-      KVIST_TRY(const results::RunRecord head, file.store->load_head(run));
-      KVIST_TRY(const std::vector<results::LevelHead> levels, file.store->levels(run));
+    const auto runs = file.store->runs();
+    if (!runs) problems.push_back(runs.error().message);
+    for (const std::int64_t run : runs.value_or(std::vector<std::int64_t>{})) {
+      const auto head = file.store->load_head(run);
+      const auto levels = head ? file.store->levels(run) : Result<std::vector<results::LevelHead>>();
+      if (!head || !levels) {
+        problems.push_back(fmt::format("run {}: {}", run, head ? levels.error().message : head.error().message));
+        continue;
+      }
       json.begin_object();
-      write_run_head(json, fmt::format("{}-{}", i, run), file.name, head, levels);
+      write_run_head(json, fmt::format("{}-{}", i, run), file.name, *head, *levels);
       json.end_object();
     }
   }
+  json.end_array().key("problems").begin_array();
+  for (const std::string& problem : problems) json.value(problem);
   json.end_array().end_object();
   return json.take();
 }

@@ -66,7 +66,7 @@ TEST(DashboardService, WithoutALoadOrRunsCommandsSaySo) {
   const std::string refusal = message(socket, "reply");
   EXPECT_TRUE(refusal.contains(R"("id":4,"ok":false)")) << refusal;
   ASSERT_TRUE(socket.send(client_frame(1, R"({"command":"runs","id":5})")));
-  EXPECT_EQ(message(socket, "reply"), R"({"type":"reply","id":5,"ok":true,"result":{"runs":[]}})");
+  EXPECT_EQ(message(socket, "reply"), R"({"type":"reply","id":5,"ok":true,"result":{"runs":[],"problems":[]}})");
   ASSERT_TRUE(socket.send(client_frame(1, R"({"command":"set_mode","id":6,"mode":"kv"})")));
   EXPECT_TRUE(message(socket, "reply").contains("no gateway"));
 }

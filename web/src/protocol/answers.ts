@@ -36,7 +36,7 @@ const runLevel = object({
 
 const figure = object({ figure: text, title: text, unit: text, lower_is_better: optional(flag) });
 
-export const runs = object({ runs: list(object(runSummary)) });
+export const runs = object({ runs: list(object(runSummary)), problems: optional(list(text)) });
 export const run = object({
   ...runSummary,
   figures: list(figure),

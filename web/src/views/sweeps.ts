@@ -33,6 +33,7 @@ export class SweepsView implements View {
   readonly #table: HTMLElement;
   readonly #empty = h("p", { class: "empty" });
   readonly #total = h("p", { class: "note" });
+  readonly #unread = h("p", { class: "unread", role: "status", hidden: true });
   #runs: RunSummary[] | null = null;
   #problem = "";
   #asked = -Infinity;
@@ -48,7 +49,7 @@ export class SweepsView implements View {
       ["Run", ""], ["Started", "num wide-only"], ["Modes", ""], ["Users", "num"], ["Levels", "num"], ["Kind", ""],
     ].map(([title, kind]) => h("th", { scope: "col", class: kind! }, title!)))), body);
     this.element = h("div", { class: "view sweeps" }, this.#progress.element,
-      h("section", { class: "card master", "aria-label": "Stored runs" }, h("div", { class: "card-head" }, h("h2", {}, "Runs"), this.#total), this.#empty,
+      h("section", { class: "card master", "aria-label": "Stored runs" }, h("div", { class: "card-head" }, h("h2", {}, "Runs"), this.#total), this.#unread, this.#empty,
         h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "List of runs" }, this.#table)),
       this.#run.element);
   }
@@ -92,6 +93,9 @@ export class SweepsView implements View {
       (answer) => {
         this.#runs = answer.runs;
         this.#problem = "";
+        const problems = answer.problems ?? [];
+        this.#unread.hidden = problems.length === 0;
+        setText(this.#unread, `Not read: ${problems.join("; ")}.`);
         this.context.refresh();
       },
       (error: Error) => {

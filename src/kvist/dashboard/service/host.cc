@@ -293,7 +293,7 @@ void Host::carry_out(std::uint64_t number, const Command& command) {
                                "conversation: there is none of that id, or it was given up for newer ones"));
     }
     void operator()(const AskRuns&) const {
-      if (!host.runs_) return host.answer(number, id, std::string(R"({"runs":[]})"));
+      if (!host.runs_) return host.answer(number, id, std::string(R"({"runs":[],"problems":[]})"));
       host.ask_runs(number, id, [](RunLibrary& library) { return library.runs_json(); });
     }
     void operator()(const AskRun& ask) const {
