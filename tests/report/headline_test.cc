@@ -99,6 +99,20 @@ TEST(Headline, ThreeRepetitionsHaveStudentsIntervalOverTheirValues) {
   EXPECT_NEAR(p50.interval->high - spread.mean, 4.302653 * spread.standard_deviation / std::sqrt(3.0), 1e-6);
 }
 
+TEST(Headline, TheSpreadOfRepetitionsHasTheDigitsInWhichTheyDiffer) {
+  std::vector<results::LevelRecord> levels;
+  for (std::uint32_t repetition = 0; repetition < 3; ++repetition) {
+    results::LevelRecord& level = levels.emplace_back(analysis::sample_level(spec::RoutingMode::kKv, 40, 100));
+    level.repetition = repetition;
+    for (workload::TurnSample& turn : level.turns) {
+      turn.first_token = turn.sent + from_milliseconds(11.12 + 0.03 * repetition);
+    }
+  }
+  const std::string markdown = render_markdown(run_of(std::move(levels)), sample_sweep());
+  EXPECT_THAT(markdown, HasSubstr("| 40 | KV | 3/3 | 11.15ms ± 0.03ms (11.12ms to 11.18ms) |"));
+  EXPECT_THAT(markdown, HasSubstr("tables of turns and tokens their sum"));
+}
+
 TEST(Headline, RepetitionsOfTheSameRequestsAreOneSample) {
   const auto run_with = [](std::uint32_t repetitions) {
     std::vector<results::LevelRecord> levels;

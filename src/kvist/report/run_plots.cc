@@ -161,7 +161,10 @@ std::vector<render::Plot> plots_over_levels(const analysis::RunAnalysis& analysi
       quantile_plot("End-to-end latency", Headline::kLatencyP50, Headline::kLatencyP95),
       plot_of("Throughput", "output tokens/s", Headline::kThroughput),
       plot_of("KV hit rate", "%", Headline::kHitRatePct),
-      {.title = "Prefilled tokens", .unit = "tokens", .lines = {{"", &prefilled_tokens()}}},
+      // The tables have their sum over the repetitions.
+      {.title = "Prefilled tokens",
+       .unit = analysis.repeated() ? "tokens per repetition" : "tokens",
+       .lines = {{"", &prefilled_tokens()}}},
   };
   if (analysis.sweep().method.goodput.is_given()) {
     wanted.push_back(plot_of("Goodput", "turns/s within the limits", Headline::kGoodput));
