@@ -252,6 +252,14 @@ TEST(RunComparison, ThePageOverlaysTheRunsAndEscapesTheirNames) {
   EXPECT_THAT(page, HasSubstr("TTFT p50: change against Phase 0"));
 }
 
+TEST(RunComparison, NoChangeHasNoSign) {
+  const auto before = run_of("a", {level_at(40, 100, 5)});
+  const auto after = run_of("b", {level_at(40, 99.99, 5)});
+  const std::vector<analysis::RunPair> pairs = {
+      analysis::pair_runs({.name = "a", .analysis = &before}, {.name = "b", .analysis = &after}).value()};
+  EXPECT_THAT(run_comparison_text(pairs), AllOf(HasSubstr("+0.0%"), Not(HasSubstr("-0.0"))));
+}
+
 TEST(RunComparison, TerminalAndJsonHaveTheSameChanges) {
   const auto before = run_of("zero", {level_at(40, 100, 5), level_at(50, 120, 6)});
   const auto after = failing_at_50();

@@ -48,7 +48,10 @@ constexpr std::array kConcluded = {Headline::kTtftP50,  Headline::kTtftP95,    H
 constexpr std::size_t kMostSettings = 40;
 
 std::string signed_number(double value, int decimals) {
-  return fmt::format("{:+.{}f}", value == 0 ? 0.0 : value, decimals);
+  std::string text = fmt::format("{:+.{}f}", value, decimals);
+  const bool is_zero = text.find_first_of("123456789") == std::string::npos;
+  if (is_zero) text.front() = '+';  // a little below 0 is no change either
+  return text;
 }
 
 std::string_view word_of(PairedVerdict verdict) {
