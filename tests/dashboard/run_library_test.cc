@@ -120,6 +120,14 @@ TEST_F(RunLibraryTest, ALevelWithTooManyErrorsHasNoChange) {
   EXPECT_FALSE(text.contains("worse")) << text;
 }
 
+TEST_F(RunLibraryTest, RepetitionsHaveTheirNumbersWhereSomeAreMissing) {
+  results::LevelRecord third = earlier();
+  third.repetition = 2;
+  RunLibrary library = library_of({run_of({earlier(), third})});
+  const std::string text = library.run_json("0-1").value();
+  EXPECT_TRUE(text.contains(R"("level_ids":[1000000,1000001],"level_repetitions":[0,2])")) << text;
+}
+
 TEST_F(RunLibraryTest, ADamagedRunHidesNoOther) {
   RunLibrary library = library_of({run_of({earlier()}), run_of({slower()})});
   sqlite3* raw = nullptr;

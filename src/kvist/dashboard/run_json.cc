@@ -84,11 +84,17 @@ void write_level(JsonWriter& json, const MeasuredLevel& level, const std::vector
     json.key(key_of(i));
     write_estimate(json, analysis::estimate_of(level, analysis::headline_figures()[i]));
   }
-  json.end_object().key("level_ids").begin_array();
-  for (const results::LevelHead& head : heads) {
-    if (head.mode == level.record.mode && head.concurrency == level.record.concurrency) json.value(head.id);
-  }
-  json.end_array();
+  json.end_object();
+  // Not every repetition has to be there: of an interrupted sweep some are missing.
+  const auto each = [&](std::string_view key, auto value) {
+    json.key(key).begin_array();
+    for (const results::LevelHead& head : heads) {
+      if (head.mode == level.record.mode && head.concurrency == level.record.concurrency) json.value(value(head));
+    }
+    json.end_array();
+  };
+  each("level_ids", [](const results::LevelHead& head) { return head.id; });
+  each("level_repetitions", [](const results::LevelHead& head) { return head.repetition; });
   json.field("verdict", analysis::to_string(level.analysis.client.grade)).key("remarks").begin_array();
   for (const std::string& remark : level.record.remarks) json.value(remark);
   json.end_array().end_object();

@@ -30,6 +30,7 @@ const runLevel = object({
   excluded: optional(flag),
   figures: mapOf(optional(estimate)),
   level_ids: list(number),
+  level_repetitions: optional(list(number)),
   verdict: optional(text),
   remarks: list(text),
 });

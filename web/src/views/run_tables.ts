@@ -21,8 +21,11 @@ export function levelTable(run: Run, open: (level: number, title: string) => voi
       const interval = isKnown(found?.low) && isKnown(found?.high) ? `${figureText(figure)(found.low)} to ${figureText(figure)(found.high)}` : undefined;
       return h("td", { class: "num", title: interval && `95 % interval: ${interval}` }, isKnown(found?.value) ? figureText(figure)(found.value) : UNKNOWN);
     });
-    const buttons = level.level_ids.map((id, i) => h("button", { type: "button", class: "link", onclick: () => open(id, `${mode.title} at ${level.concurrency}${level.level_ids.length > 1 ? `, repetition ${i + 1}` : ""}`), "aria-label": `${mode.title} at ${level.concurrency} over time` },
-      level.level_ids.length > 1 ? String(i + 1) : "over time"));
+    const buttons = level.level_ids.map((id, i) => {
+      const repetition = String((level.level_repetitions?.[i] ?? i) + 1);
+      const title = `${mode.title} at ${level.concurrency}${level.level_ids.length > 1 ? `, repetition ${repetition}` : ""}`;
+      return h("button", { type: "button", class: "link", onclick: () => open(id, title), "aria-label": `${title}, over time` }, level.level_ids.length > 1 ? repetition : "over time");
+    });
     const remarks = [level.excluded ? "excluded: too many errors" : "", level.verdict === "invalid" ? "the client was the bottleneck" : level.verdict === "degraded" ? "the client was late" : "", ...level.remarks].filter(Boolean).join("; ");
     return h("tr", { "data-excluded": level.excluded ? "yes" : undefined }, h("th", { scope: "row" }, mode.title), h("td", { class: "num" }, count(level.concurrency)), ...cells, h("td", {}, ...buttons), h("td", { class: "remark" }, remarks));
   }));
