@@ -54,6 +54,21 @@ def a_wrong_manifest_is_refused(location):
     assert done.returncode != 0, "the schemas refuse nothing"
 
 
+def kvists_own_containers_start(objects, folder):
+    """kvist's image has no shell: its containers name no command, and the file of its workers is one that a worker starts with."""
+    for each in objects:
+        if each["kind"] != "Deployment":
+            continue
+        for container in each["spec"]["template"]["spec"]["containers"]:
+            assert "command" not in container and container["args"][0] in ("gateway", "worker"), container
+    files = [each["data"]["worker.yaml"] for each in objects if each["kind"] == "ConfigMap" and "worker.yaml" in each["data"]]
+    assert len(files) == 1, files
+    settings = yaml.safe_load(files[0])
+    assert settings["worker"]["http"] == {"host": "0.0.0.0", "port": 8000}, settings
+    settings["worker"].update(http={"host": "127.0.0.1", "port": 0}, kv_events_port=0, kv_replay_port=0, drain_timeout="0 s")
+    Process(folder, "worker", "of-the-chart", yaml.safe_dump(settings)).stop()
+
+
 def the_gateway_has_the_rights_it_needs(servers, folder):
     """As the chart's service account, with a token of the API server's own."""
     account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/kvist-gateway/token"
@@ -103,6 +118,9 @@ def main():
                 servers.apply(each)
                 servers.call("GET", path_of(each))
             results.fact(f"{name}: objects that conform to the schemas and were applied", valid)
+            if name == "chart, values-kvist.yaml":
+                kvists_own_containers_start(objects, folder)
+                results.fact("its containers need no shell, and a worker starts with the file that they have", "yes")
             if name == "chart, default values":
                 the_gateway_has_the_rights_it_needs(servers, folder)
                 results.fact("a gateway with the chart's service account: synced; secrets, config maps and other namespaces refused", "yes")

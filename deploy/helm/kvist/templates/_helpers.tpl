@@ -42,3 +42,9 @@ app.kubernetes.io/component: worker
 {{- with .Values.gateway.peers.nats }}{{ $_ := set $own "peers" (dict "nats" . "group" (include "kvist.name" $)) }}{{ end -}}
 {{- toYaml (dict "gateway" (mergeOverwrite (deepCopy .Values.gateway.settings) $own)) -}}
 {{- end -}}
+
+{{- define "kvist.workerFile" -}}
+{{- $ports := .Values.workers.ports -}}
+{{- $own := dict "http" (dict "host" "0.0.0.0" "port" (int $ports.http)) "kv_events_port" (int $ports.kvEvents) "kv_replay_port" (int $ports.kvReplay) -}}
+{{- toYaml (dict "worker" (mergeOverwrite (deepCopy .Values.workers.settings) $own)) -}}
+{{- end -}}
