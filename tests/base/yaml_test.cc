@@ -63,8 +63,18 @@ TEST(YamlTest, UnknownKeyNamesItsLineAndTheRightKeys) {
   const YamlNode root = parsed("block_size: 32\n\nblock_sice: 16\n");
   (void)root.get("block_size");
   (void)root.get("kv_blocks");
-  EXPECT_THAT(message(root.finish()),
-              AllOf(StartsWith("test.yaml:3: block_sice: "), HasSubstr("block_size, kv_blocks")));
+  EXPECT_THAT(
+      message(root.finish()),
+      "test.yaml:3: block_sice: unknown key; did you mean block_size? The keys known here are: block_size, kv_blocks");
+  const YamlNode other = parsed("colour: red\n");
+  (void)other.get("block_size");
+  EXPECT_EQ(message(other.finish()), "test.yaml:1: colour: unknown key; the keys known here are: block_size");
+}
+
+TEST(YamlTest, ATabIsNamedWhereYamlWantsSpaces) {
+  EXPECT_EQ(message(YamlNode::parse("gateway:\n\tmodel: x\n", "test.yaml")),
+            "test.yaml:2: illegal map value; the line begins with a tab, where YAML wants spaces");
+  EXPECT_EQ(message(YamlNode::parse("gateway: {model: x", "test.yaml")), "test.yaml:1: end of map flow not found");
 }
 
 TEST(YamlTest, AMappingKnowsOnlyItsOwnKeys) {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "kvist/base/closest_name.h"
 #include "kvist/base/yaml_document.h"
 
 namespace kvist {
@@ -205,9 +206,11 @@ Result<void> YamlNode::finish() const {
   const Document::Value& map = document_->values[index_];
   for (const std::size_t child : map.children) {
     if (std::ranges::find(map.asked, document_->values[child].key) != map.asked.end()) continue;
+    const std::string meant = did_you_mean(document_->values[child].key, map.asked);
     return std::unexpected(
         YamlNode(document_, child)
-            .error(fmt::format("unknown key; the keys known here are: {}", fmt::join(map.asked, ", "))));
+            .error(fmt::format("unknown key{} keys known here are: {}", meant.empty() ? "; the" : meant + " The",
+                               fmt::join(map.asked, ", "))));
   }
   return {};
 }

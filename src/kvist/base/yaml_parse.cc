@@ -39,6 +39,18 @@ Result<void> check_characters(std::string_view text, const std::string& name) {
   return {};
 }
 
+constexpr std::string_view kTabHint = "; the line begins with a tab, where YAML wants spaces";
+
+/// Whether there is a tab before the first letter of this line, counted from 0.
+bool is_indented_by_tab(std::string_view text, int line) {
+  for (; line > 0; --line) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) return false;
+    text.remove_prefix(end + 1);
+  }
+  return text.substr(0, text.find_first_not_of(" \t")).contains('\t');
+}
+
 }  // namespace
 
 std::string YamlNode::Document::path_of(std::size_t index) const {
@@ -175,7 +187,8 @@ Result<YamlNode> YamlNode::parse(std::string_view text, std::string name) {
     while (parser.HandleNextDocument(builder)) {
     }
   } catch (const YAML::Exception& e) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("{}:{}: {}", document->name, e.mark.line + 1, e.msg));
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{}:{}: {}{}", document->name, e.mark.line + 1, e.msg,
+                                                         is_indented_by_tab(text, e.mark.line) ? kTabHint : ""));
   } catch (const std::exception& e) {
     return fail(ErrorCode::kInternal, fmt::format("{}: the YAML parser failed: {}", document->name, e.what()));
   }
