@@ -6,16 +6,18 @@
 #include <utility>
 #include <vector>
 
+#include "kvist/base/error_context.h"
 #include "kvist/exposure/client_listener.h"
 #include "kvist/telemetry/log.h"
 
 namespace kvist::gateway {
 
 Result<void> ExposureFiles::open() {
-  KVIST_TRY_VOID(open_ring(shared_->spec.api_keys.file, shared_->keys));
-  KVIST_TRY_VOID(open_ring(shared_->spec.api_keys.admin_file, shared_->admin_keys));
-  KVIST_TRY_VOID(open_tls(shared_->spec.tls, shared_->tls));
-  return open_tls(shared_->spec.admin_tls, shared_->admin_tls);
+  KVIST_TRY_VOID(within("gateway.api_keys", open_ring(shared_->spec.api_keys.file, shared_->keys)));
+  KVIST_TRY_VOID(
+      within("gateway.api_keys.admin_file", open_ring(shared_->spec.api_keys.admin_file, shared_->admin_keys)));
+  KVIST_TRY_VOID(within("gateway.tls", open_tls(shared_->spec.tls, shared_->tls)));
+  return within("gateway.admin_tls", open_tls(shared_->spec.admin_tls, shared_->admin_tls));
 }
 
 Result<void> ExposureFiles::open_ring(const std::string& file, std::unique_ptr<KeyGate>& gate) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kvist/base/error_context.h"
 #include "kvist/gateway/log_component.h"
 #include "kvist/gateway/record_writer.h"
 #include "kvist/net/time_of_day.h"
@@ -27,7 +28,7 @@ bool is_empty(const ServedModel& model) {
 Result<LoadedModel> load_model(spec::ServedModelSpec spec) {
   LoadedModel loaded{.spec = std::move(spec)};
   if (!loaded.spec.tokenizer.empty()) {
-    KVIST_TRY(text::ModelText model, text::ModelText::load(loaded.spec.tokenizer));
+    KVIST_TRY(text::ModelText model, within("tokenizer", text::ModelText::load(loaded.spec.tokenizer)));
     loaded.text = std::make_shared<const text::ModelText>(std::move(model));
   }
   if (!loaded.spec.record.file.empty()) {

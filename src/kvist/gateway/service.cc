@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "kvist/base/error_context.h"
 #include "kvist/base/json_writer.h"
 #include "kvist/exposure/client_listener.h"
 #include "kvist/gateway/admin.h"
@@ -107,7 +108,7 @@ class GatewayService final : public Service {
     KVIST_TRY_VOID(exposure_.open());
     add_routes();
     KVIST_TRY_VOID(listen_for_admin());
-    if (front_ == Front::kListener) KVIST_TRY_VOID(listen());
+    if (front_ == Front::kListener) KVIST_TRY_VOID(within("gateway.http", listen()));
     KVIST_TRY_VOID(models_.start());
     if (shared_.peers) KVIST_TRY_VOID(shared_.peers->start());
     for (const auto& io : shared_.io_loops) io->start();
