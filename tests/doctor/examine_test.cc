@@ -88,6 +88,7 @@ TEST(Examine, EachFaultIsOneFinding) {
       {"no_events", Severity::kWarning, [](Snapshot& s) { s.workers[0].events = s.workers[0].replay = {}; }},
       {"no_replay", Severity::kWarning, [](Snapshot& s) { s.workers[0].replay = {}; }},
       {"events_unreachable", Severity::kError, [](Snapshot& s) { s.workers[0].events.problem = "Connection refused"; }},
+      {"events_listen", Severity::kWarning, [](Snapshot& s) { s.workers[0].events.address = "tcp://*:5557"; }},
       {"replay_refused", Severity::kError, [](Snapshot& s) { s.workers[0].replay.problem = "Connection refused"; }},
       {"few_descriptors", Severity::kWarning, [](Snapshot& s) { s.machine.descriptors = 1'024; }},
       {"small_backlog", Severity::kWarning, [](Snapshot& s) { s.machine.somaxconn = 128; }},

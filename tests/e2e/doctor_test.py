@@ -51,12 +51,28 @@ def wrong_settings_are_named():
                                 (good.replace("model: test-model", "model: another"), ["model_differs"]),
                                 (good.replace(replay, "tcp://127.0.0.1:9"), ["replay_refused"]),
                                 (good.replace(events, workers[0].url.replace("http", "tcp")), ["events_unreachable"]),
+                                (good.replace(events, "@").replace(replay, events).replace("@", replay), ["events_unreachable", "replay_refused"]),
+                                (good.replace(events, "tcp://*:5557"), ["events_listen"]),
                                 (good.replace(f"      kv_replay: {replay}\n", ""), ["no_replay"]),
                                 (good.replace(workers[0].url, "http://127.0.0.1:9"), ["worker_unreachable"]),
                                 (good + f"  http: {{port: {workers[0].ports['http']}}}\n  admin: {{port: 0}}\n", ["port_in_use"]),
                                 (good + "  tls: {certificate: none.pem, key: none.key}\n", ["file_unusable", "file_unusable"])):
             with file_with(changed) as file:
                 assert doctor("-f", file, "--timeout", "3s")[1] == wanted, (changed, doctor("-f", file))
+
+
+def a_gateway_without_events_says_so_in_its_log():
+    with tempfile.TemporaryDirectory() as folder, deployment(gateway=False, workers=1) as (_, workers):
+        events = f"tcp://127.0.0.1:{workers[0].ports['kv_events']}"
+        gateway = Process(folder, "gateway", "gateway", gateway_config(workers, "kv").replace(events, "tcp://127.0.0.1:9"))
+        try:
+            log = pathlib.Path(gateway.log.name)
+            told = "no KV events from tcp://127.0.0.1:9: Connection refused"
+            eventually(lambda: told in log.read_text(), "the log says that no events come")
+            time.sleep(2)
+            assert log.read_text().count(told) == 1, log.read_text()
+        finally:
+            gateway.stop()
 
 
 def another_tokenizer_is_noticed():
@@ -126,5 +142,5 @@ def other_files_and_what_cannot_be_examined():
 
 
 if __name__ == "__main__":
-    run([a_good_file_and_a_good_gateway, wrong_settings_are_named, another_tokenizer_is_noticed, a_running_gateway_tells_of_its_workers,
+    run([a_good_file_and_a_good_gateway, wrong_settings_are_named, a_gateway_without_events_says_so_in_its_log, another_tokenizer_is_noticed, a_running_gateway_tells_of_its_workers,
          beside_its_own_gateway_the_ports_are_no_error, workers_behind_dns_names_are_examined, other_files_and_what_cannot_be_examined])

@@ -209,10 +209,11 @@ void add_worker_ports(Snapshot& snapshot, const spec::WorkerSpec& worker, const 
   add_file(snapshot, where + ".api_key_file", worker.api_key_file);
 }
 
-EventPort event_port(const std::string& address, Duration timeout) {
+EventPort event_port(const std::string& address, std::vector<std::string_view> peer_types, Duration timeout) {
   EventPort port{.address = address};
   if (address.empty()) return port;
-  if (const auto reached = net::probe_zmq(address, timeout); !reached) port.problem = reached.error().message;
+  if (const auto reached = net::probe_zmq(address, std::move(peer_types), timeout); !reached)
+    port.problem = reached.error().message;
   return port;
 }
 
@@ -282,8 +283,8 @@ void collect(Snapshot& snapshot, spec::ServedModelSpec model, const std::string&
   model.workers = workers_of(model, snapshot, options.timeout);
   for (const spec::UpstreamSpec& upstream : model.workers) {
     snapshot.workers.push_back({.name = upstream.name, .url = upstream.url});
-    snapshot.workers.back().events = event_port(upstream.kv_events, options.timeout);
-    snapshot.workers.back().replay = event_port(upstream.kv_replay, options.timeout);
+    snapshot.workers.back().events = event_port(upstream.kv_events, {"PUB", "XPUB"}, options.timeout);
+    snapshot.workers.back().replay = event_port(upstream.kv_replay, {"ROUTER", "DEALER", "REP"}, options.timeout);
   }
   std::map<std::string, net::ServerSettings> servers;
   gateway::KnownWorkerSettings known;

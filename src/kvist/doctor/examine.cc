@@ -246,6 +246,13 @@ class Examination {
                 fmt::format("kv_events {}: {}", worker.events.address, worker.events.problem),
                 "the address that the worker's event publisher binds");
     }
+    if (worker.events.address.starts_with("tcp://*")) {
+      warning(
+          "events_listen", where,
+          fmt::format("kv_events {}: the gateway listens there, so the worker would have to connect to it",
+                      worker.events.address),
+          "tcp://HOST:PORT with the worker's host, unless its publisher connects (an engine with tcp://* listens too)");
+    }
     if (worker.replay.address.empty()) {
       warning("no_replay", where, "without kv_replay, one lost message makes its index incomplete for long",
               "the worker's replay_endpoint");

@@ -18,6 +18,9 @@ namespace {
 // millisecond.
 constexpr std::size_t kPieceBytes = 64U << 10;
 
+// Parts of a deployment may start in any order: how long a publisher may not be there before that is told.
+constexpr Duration kOutageToTell = std::chrono::seconds(5);
+
 kv::EventSequencer::Options sequencer_options(bool replay_available) {
   kv::EventSequencer::Options options;
   options.replay_available = replay_available;
@@ -55,6 +58,7 @@ KvEventFeed::KvEventFeed(Shared& shared, WorkerId worker, const spec::UpstreamSp
     : shared_(&shared),
       worker_(worker),
       name_(upstream.name),
+      address_(upstream.kv_events),
       tell_(std::move(tell)),
       sequencer_(sequencer_options(!upstream.kv_replay.empty())),
       timer_(*shared.loop),
@@ -87,7 +91,8 @@ net::ZmqSubscriberHandlers KvEventFeed::handlers() {
           .on_replayed = [push](std::uint64_t sequence,
                                 std::string payload) { push({Kind::kReplayed, sequence, std::move(payload)}); },
           .on_replay_end = [push] { push({.kind = Kind::kReplayEnd, .sequence = 0, .payload = {}}); },
-          .on_malformed = [push](std::string what) { push({Kind::kMalformed, 0, std::move(what)}); }};
+          .on_malformed = [push](std::string what) { push({Kind::kMalformed, 0, std::move(what)}); },
+          .on_unreachable = [push](std::string why) { push({Kind::kUnreachable, 0, std::move(why)}); }};
 }
 
 void KvEventFeed::take_frames() {
@@ -109,9 +114,13 @@ void KvEventFeed::handle(KvFrame frame) {
   switch (frame.kind) {
     case KvFrame::Kind::kConnected:
       connected_ = true;
+      down_since_.reset();
+      if (std::exchange(outage_told_, false))
+        telemetry::log_info(log_component::kKvEvents, fmt::format("{}: connected to {}", name_, address_));
       return act(sequencer_.on_connected(now));
     case KvFrame::Kind::kDisconnected:
       connected_ = false;
+      down_since_ = now;
       telemetry::log_warning(log_component::kKvEvents,
                              fmt::format("{}: the connection to its publisher broke: {}", name_, frame.payload));
       return;
@@ -125,6 +134,8 @@ void KvEventFeed::handle(KvFrame frame) {
       return act(sequencer_.on_published(frame.sequence, now));
     case KvFrame::Kind::kRestarted:
       return act(sequencer_.on_restarted(now));
+    case KvFrame::Kind::kUnreachable:
+      return warn_of_outage(frame.payload, now);
     case KvFrame::Kind::kMalformed:
       ++counters_.malformed_messages;
       if (malformed_warning_.pass(now)) {
@@ -134,6 +145,15 @@ void KvEventFeed::handle(KvFrame frame) {
       }
       return;
   }
+}
+
+void KvEventFeed::warn_of_outage(std::string_view why, TimePoint now) {
+  if (!down_since_) down_since_ = now;
+  if (outage_told_ || now - *down_since_ < kOutageToTell) return;
+  outage_told_ = true;
+  telemetry::log_warning(
+      log_component::kKvEvents,
+      fmt::format("{}: no KV events from {}: {}; until they come, its cache is only guessed", name_, address_, why));
 }
 
 void KvEventFeed::on_worker_restarted() {

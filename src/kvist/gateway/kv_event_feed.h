@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -105,6 +106,8 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
   void on_cleared(std::uint64_t view, bool read_whole);
   void on_unreadable(std::uint64_t view, std::string_view problem);
   void warn_of_refusals(std::size_t refused, std::size_t events);
+  /// Once in each outage, when it has lasted.
+  void warn_of_outage(std::string_view why, TimePoint now);
   /// Ends each piece of work: schedules the next wake-up, and calls `tell` if something changed.
   void settle();
   [[nodiscard]] bool exact() const;
@@ -121,6 +124,7 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
   Shared* shared_;
   WorkerId worker_;
   std::string name_;
+  std::string address_;  // of its publisher
   Tell tell_;
   routing::EventNews news_;  // not told yet
   bool was_exact_ = false;
@@ -129,6 +133,8 @@ class KvEventFeed : public std::enable_shared_from_this<KvEventFeed> {
   KvFeedCounters counters_;
   std::uint64_t restarts_ = 0;  // those that were handled, of the sequencer's count
   bool connected_ = false;
+  std::optional<TimePoint> down_since_;
+  bool outage_told_ = false;
   bool unread_since_reset_ = false;
   WarningGate undecodable_warning_;
   WarningGate refused_warning_;

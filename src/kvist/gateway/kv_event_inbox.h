@@ -21,12 +21,13 @@ struct KvFrame {
     kReplayed,
     kReplayEnd,
     kMalformed,
-    kPublished,  ///< the worker says how many batches it has published
-    kRestarted,  ///< the worker's process is a new one
+    kUnreachable,  ///< an attempt to connect to the publisher failed
+    kPublished,    ///< the worker says how many batches it has published
+    kRestarted,    ///< the worker's process is a new one
   };
   Kind kind = Kind::kLive;
   std::uint64_t sequence = 0;  ///< of kLive and kReplayed; the number of kPublished
-  std::string payload;         ///< of those, or what was malformed or broke
+  std::string payload;         ///< of those, or what was malformed, broke or failed
 };
 
 /// Some threads push, another takes, a piece at a time. Bounded in bytes: a message beyond the bound is dropped, which

@@ -7,9 +7,14 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <iterator>
+#include <string>
+#include <utility>
 
 #include "kvist/net/event_loop.h"
 #include "kvist/net/socket.h"
+#include "kvist/net/zmtp_decoder.h"
+#include "kvist/net/zmtp_encoder.h"
 #include "kvist/net/zmtp_endpoint.h"
 
 namespace kvist::net {
@@ -29,6 +34,15 @@ Result<Endpoint> endpoint_of(const std::string& host, std::uint16_t port) {
   return found.front();
 }
 
+constexpr std::size_t kZmtpGreetingBytes = 64;
+
+struct Handshake final : ZmtpDecoder::Sink {
+  void on_handshake(bool /*heartbeats*/) override { over = true; }
+  void on_message(ZmtpMessage& /*frames*/) override {}
+  void on_ping(std::string_view /*context*/) override {}
+  bool over = false;
+};
+
 }  // namespace
 
 Result<void> probe_listen(const std::string& host, std::uint16_t port) {
@@ -38,7 +52,7 @@ Result<void> probe_listen(const std::string& host, std::uint16_t port) {
   return {};
 }
 
-Result<void> probe_zmq(std::string_view address, Duration timeout) {
+Result<void> probe_zmq(std::string_view address, std::vector<std::string_view> peer_types, Duration timeout) {
   const TimePoint deadline = now() + timeout;
   KVIST_TRY(const ZmtpEndpoint peer, parse_zmtp_endpoint(address));
   if (peer.host.empty()) return {};
@@ -47,18 +61,27 @@ Result<void> probe_zmq(std::string_view address, Duration timeout) {
   KVIST_TRY_VOID(await(socket.get(), POLLOUT, deadline));
   if (const int error = connect_error(socket.get()); error != 0)
     return fail(ErrorCode::kUnavailable, error_text(error));
-  // A ZeroMQ peer greets at once: 0xFF, eight bytes, 0x7F (ZMTP 3). It may come in pieces.
-  std::array<unsigned char, 10> greeting{};
-  for (std::size_t got = 0; got < greeting.size();) {
-    if (!await(socket.get(), POLLIN, deadline))
+  // The greeting alone: a peer that does not fit might hang up on our READY before it has sent its own.
+  const std::string greeting = zmtp_handshake("SUB").substr(0, kZmtpGreetingBytes);
+  if (::send(socket.get(), greeting.data(), greeting.size(), MSG_NOSIGNAL) != std::ssize(greeting))
+    return fail(ErrorCode::kUnavailable, "the greeting cannot be sent");
+  ZmtpDecoder decoder(std::move(peer_types));
+  Handshake handshake;
+  std::size_t got = 0;
+  std::array<char, 512> bytes{};
+  while (!handshake.over) {
+    if (!await(socket.get(), POLLIN, deadline)) {
+      if (got >= kZmtpGreetingBytes) return {};
       return fail(ErrorCode::kUnavailable, "something listens there, but does not greet as a ZeroMQ socket does");
-    const ssize_t read = ::recv(socket.get(), greeting.data() + got, greeting.size() - got, 0);
+    }
+    const ssize_t read = ::recv(socket.get(), bytes.data(), bytes.size(), 0);
     if (read == 0) return fail(ErrorCode::kUnavailable, "the connection was closed");
     if (read < 0 && errno != EAGAIN && errno != EINTR) return fail(ErrorCode::kUnavailable, error_text(errno));
-    if (read > 0) got += static_cast<std::size_t>(read);
+    if (read <= 0) continue;
+    got += static_cast<std::size_t>(read);
+    KVIST_TRY_VOID(decoder.feed({bytes.data(), static_cast<std::size_t>(read)}, handshake));
   }
-  if (greeting.front() == 0xFF && greeting.back() == 0x7F) return {};
-  return fail(ErrorCode::kUnavailable, "what answers there is no ZeroMQ socket");
+  return {};
 }
 
 }  // namespace kvist::net

@@ -24,6 +24,8 @@ struct ZmqSubscriberHandlers {
   std::function<void()> on_replay_end;
   /// A message that is not of a publisher's form was dropped, or a connection that did not keep to the protocol.
   std::function<void(std::string what)> on_malformed;
+  /// An attempt to connect came to nothing; the next one follows.
+  std::function<void(std::string why)> on_unreachable = {};
 };
 
 /// Made by ZmqReceiver::subscribe().

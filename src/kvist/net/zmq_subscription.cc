@@ -28,7 +28,11 @@ Result<std::unique_ptr<ZmqSubscription>> ZmqSubscription::open(const ZmqSubscrib
                                 [self](const std::string& why) {
                                   if (self->handlers_.on_disconnected) self->handlers_.on_disconnected(why);
                                 },
-                            .on_broken = broken});
+                            .on_broken = broken,
+                            .on_failed =
+                                [self](const std::string& why) {
+                                  if (self->handlers_.on_unreachable) self->handlers_.on_unreachable(why);
+                                }});
   KVIST_TRY_VOID(made->live_->open());
   if (options.replay_endpoint.empty()) return made;
   KVIST_TRY(ZmtpEndpoint replay, parse_zmtp_endpoint(options.replay_endpoint));

@@ -124,7 +124,11 @@ void ZmtpChannel::connect() {
                             [weak = weak_from_this()](Result<std::vector<Endpoint>> found) {
                               const auto self = weak.lock();
                               if (!self || self->timer_ == nullptr) return;
-                              if (found) self->addresses_ = *std::move(found);
+                              if (found) {
+                                self->addresses_ = *std::move(found);
+                              } else {
+                                self->problem_ = found.error().message;
+                              }
                               self->connect_next();
                             });
 }
@@ -132,21 +136,33 @@ void ZmtpChannel::connect() {
 void ZmtpChannel::connect_next() {
   while (next_address_ < addresses_.size()) {
     auto socket = start_connect(addresses_[next_address_++]);
-    if (!socket) continue;
+    if (!socket) {
+      problem_ = socket.error().message;
+      continue;
+    }
     connecting_ = std::make_unique<PendingConnect>(*loop_, *std::move(socket),
                                                    [this](UniqueFd connected) { on_connected(std::move(connected)); });
     return timer_->arm(now() + kConnectTime, [this] {
+      problem_ = "no connection in time";
       connecting_.reset();
       connect_next();
     });
   }
+  fail_attempt(problem_);
   retry(Duration(), false);
+}
+
+void ZmtpChannel::fail_attempt(const std::string& why) {
+  if (handlers_.on_failed) handlers_.on_failed(why);
 }
 
 void ZmtpChannel::on_connected(UniqueFd socket) {
   timer_->cancel();
   connecting_.reset();
-  if (connect_error(socket.get()) != 0) return connect_next();
+  if (const int error = connect_error(socket.get()); error != 0) {
+    problem_ = error_text(error);
+    return connect_next();
+  }
   adopt(std::move(socket));
 }
 
@@ -177,7 +193,9 @@ void ZmtpChannel::on_down(const std::shared_ptr<ZmtpConnection>& connection, con
   const bool other_up =
       std::ranges::any_of(connections_, &ZmtpConnection::up, &std::shared_ptr<ZmtpConnection>::operator*);
   if (stood_for > Duration() && !other_up && handlers_.on_down) handlers_.on_down(why);
-  if (!endpoint_.listens) retry(stood_for, broken);
+  if (endpoint_.listens) return;
+  if (stood_for == Duration()) fail_attempt(broken ? why : why + " in the handshake");
+  retry(stood_for, broken);
 }
 
 void ZmtpChannel::retry(Duration stood_for, bool broken) {

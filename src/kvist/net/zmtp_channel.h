@@ -31,6 +31,7 @@ class ZmtpChannel : public std::enable_shared_from_this<ZmtpChannel> {
     std::function<void(const std::string& why)> on_down;  ///< a connection that was up ended
     std::function<void(const std::string& what)>
         on_broken;  ///< a peer did not keep to the protocol; on_down may follow
+    std::function<void(const std::string& why)> on_failed = {};  ///< an attempt to connect ended without a handshake
   };
 
   ZmtpChannel(ZmtpEndpoint endpoint, ZmtpRole role, Handlers handlers);
@@ -56,6 +57,7 @@ class ZmtpChannel : public std::enable_shared_from_this<ZmtpChannel> {
   void on_connected(UniqueFd socket);
   void adopt(UniqueFd socket);
   void retry(Duration stood_for, bool broken);
+  void fail_attempt(const std::string& why);
   void on_up(ZmtpConnection& connection);
   void on_down(const std::shared_ptr<ZmtpConnection>& connection, const std::string& why, bool broken);
 
@@ -69,6 +71,7 @@ class ZmtpChannel : public std::enable_shared_from_this<ZmtpChannel> {
   std::unique_ptr<TimerNode> timer_;
   std::vector<Endpoint> addresses_;
   std::size_t next_address_ = 0;
+  std::string problem_;  // of the address that was tried last
   std::unique_ptr<PendingConnect> connecting_;
   std::set<std::shared_ptr<ZmtpConnection>> connections_;
   std::string waiting_;  // for a connection; empty: nothing
