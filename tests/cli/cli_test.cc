@@ -48,6 +48,32 @@ TEST_F(CliTest, WrongUsageExitsWithTwo) {
   EXPECT_FALSE(kvist({"sweep"}).err.empty());
 }
 
+TEST_F(CliTest, WrongUsageSaysWhatWasNotUnderstoodAndWhatMayHaveBeenMeant) {
+  EXPECT_THAT(kvist({}).err, StartsWith("kvist: needs a command: worker, gateway, "));
+  EXPECT_THAT(kvist({"gatway", "-f", "x"}).err,
+              StartsWith("kvist: unknown command \"gatway\"; did you mean gateway? The commands are: "));
+  EXPECT_THAT(kvist({"fly"}).err, StartsWith("kvist: unknown command \"fly\"; the commands are: "));
+  EXPECT_THAT(kvist({"plan", "capasity"}).err,
+              StartsWith("kvist plan: unknown command \"capasity\"; did you mean capacity? "));
+  EXPECT_EQ(kvist({"loadgen", "--concurency=3", "--target", "http://h:1"}).err,
+            "kvist loadgen: unknown option --concurency; did you mean --concurrency?\nkvist loadgen --help says what "
+            "there is.\n");
+  EXPECT_EQ(kvist({"sweep", "-f", "x", "y"}).err,
+            "kvist sweep: unexpected argument \"y\"\nkvist sweep --help says what there is.\n");
+  EXPECT_EQ(kvist({"gateway"}).err, "kvist gateway: --file is required\nkvist gateway --help says what there is.\n");
+  EXPECT_EQ(kvist({"report", "check", "x"}).err,
+            "kvist report check: --reference is required\nkvist report check --help says what there is.\n");
+}
+
+TEST_F(CliTest, HelpIsACommandToo) {
+  EXPECT_EQ(kvist({"help"}).out, kvist({"--help"}).out);
+  EXPECT_EQ(kvist({"help", "report", "check"}).out, kvist({"report", "check", "--help"}).out);
+  const Ran ran = kvist({"help", "reprot"});
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_THAT(ran.err, StartsWith("kvist help: unknown command \"reprot\"; did you mean report? "));
+  EXPECT_THAT(kvist({"help", "gateway", "x"}).err, HasSubstr("kvist gateway has no commands of its own"));
+}
+
 TEST_F(CliTest, AFailureIsOneLineOnStandardError) {
   for (const char* command : {"worker", "gateway", "up", "sweep", "simulate"}) {
     const Ran ran = kvist({command, "-f", folder_ + "/missing.yaml"});
@@ -243,6 +269,8 @@ TEST_F(CliTest, AReportIsRegeneratedFromAStoredRun) {
   }
   EXPECT_EQ(kvist({"report", database}).status, 0);
   EXPECT_TRUE(std::filesystem::is_regular_file(folder_ + "/report.md")) << "beside the database by default";
+  EXPECT_EQ(kvist({"report", folder_}).status, 0) << "a folder that holds one";
+  EXPECT_THAT(kvist({"report", folder_ + "/again"}).err, HasSubstr("again: no results.sqlite in it"));
 }
 
 TEST_F(CliTest, AReportOfAMissingRunWritesNothing) {

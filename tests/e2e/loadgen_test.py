@@ -108,6 +108,12 @@ def the_drain_of_a_load_that_ends_itself_is_not_in_its_window():
         assert "when the last request was sent, 0 of 4 answers had ended" in done.stdout, done.stdout
 
 
+def a_load_that_is_shorter_than_its_answers_says_so():
+    """Answers take 1.2 s each; the load lasts 0.6 s, the first half of which is warm-up."""
+    done = loadgen(ChatServer(gap_s=0.2).url, "--concurrency", 2, "--duration", "600ms", "--warmup", "300ms", "--input-tokens", 20, "--output-tokens", TOKENS)
+    assert "remark   no request was sent after the warm-up" in done.stdout, done.stdout
+
+
 def arrivals_that_are_held_back_are_not_as_ordered():
     """One place, and answers that take ten times as long as the gaps between arrivals."""
     server = ChatServer(gap_s=0.01)
@@ -427,7 +433,7 @@ def wrong_options_are_refused_with_what_would_be_right():
 
 run([an_open_loop_sends_its_requests_and_says_what_it_measured, the_same_seed_is_the_same_schedule_and_the_same_texts,
      rates_count_what_falls_into_the_window, the_drain_of_a_load_that_ends_itself_is_not_in_its_window,
-     arrivals_that_are_held_back_are_not_as_ordered, secrets_are_in_no_file, a_load_of_the_control_api_that_runs_out_leaves_it_idle,
+     a_load_that_is_shorter_than_its_answers_says_so, arrivals_that_are_held_back_are_not_as_ordered, secrets_are_in_no_file, a_load_of_the_control_api_that_runs_out_leaves_it_idle,
      the_progress_line_leaves_the_window_of_the_metrics_as_it_is, without_usage_answers_count_by_chunks, data_sets_are_sent_with_live_replies,
      prompts_of_token_ids_have_exact_lengths_and_common_prefixes, workloads_are_mixed_by_weight, users_think_before_they_go_on,
      token_ids_reach_the_workers_of_a_deployment, a_load_is_changed_while_it_runs, connections_come_from_the_addresses_that_were_given,

@@ -156,6 +156,15 @@ std::vector<report::LoadLoop> loops_of(const loadgen::ClientLoad& load, Duration
   return loops;
 }
 
+/// A closed loop sends nothing more where the first answers last as long as the load.
+std::optional<std::string> empty_window_remark(const results::LevelRecord& level) {
+  const auto is_in_window = [&](const TurnSample& turn) { return turn.sent >= level.measure_from; };
+  if (level.turns.empty() || std::ranges::any_of(level.turns, is_in_window)) return std::nullopt;
+  return std::string(
+      "no request was sent after the warm-up, as the answers before it lasted until the end: nothing was measured "
+      "(order a longer duration)");
+}
+
 /// The window begins after the warm-up and ends when nothing new was sent: with the stop or, of a load that ended by
 /// itself, with its last request. A request that had begun before the stop and waited for a connection is sent after
 /// it: without it the figures would leave out just those that a slow target kept waiting. The answers after it are a
@@ -213,6 +222,8 @@ report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& or
   if (std::optional<std::string> remark = report::connection_remark(level)) level.remarks.push_back(*remark);
   if (run.was_exhausted()) {
     if (std::optional<std::string> remark = report::short_window_remark(level)) level.remarks.push_back(*remark);
+  } else if (std::optional<std::string> remark = empty_window_remark(level)) {
+    level.remarks.push_back(*remark);
   }
   return record;
 }

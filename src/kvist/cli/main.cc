@@ -14,6 +14,7 @@
 #include "kvist/cli/loadgen_command_line.h"
 #include "kvist/cli/loadgen_options.h"
 #include "kvist/cli/plan_command_line.h"
+#include "kvist/cli/usage_error.h"
 
 namespace kvist::cli {
 namespace {
@@ -66,6 +67,7 @@ class CommandLine {
     add_doctor();
     add_fit();
     add_completion();
+    add_help();
     app_.add_subcommand("man", "print the manual page, as troff")->callback([this] {
       action_ = [this] { return print(man_page(command_of(app_), kVersion)); };
     });
@@ -77,7 +79,12 @@ class CommandLine {
     try {
       app_.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-      return app_.exit(error) == 0 ? kDone : kWrongUsage;
+      if (error.get_exit_code() == 0) return app_.exit(error);  // --help, --version
+      const CLI::App& at = last_parsed();
+      const std::string name = command();
+      const std::string typed = name.empty() ? "kvist" : "kvist " + name;
+      std::fputs(usage_error(command_of(at), typed, error.what(), at.remaining()).c_str(), stderr);
+      return kWrongUsage;
     }
     return std::nullopt;
   }
@@ -94,6 +101,29 @@ class CommandLine {
   [[nodiscard]] const Action& action() const { return action_; }
 
  private:
+  /// The innermost command of those that were typed.
+  [[nodiscard]] const CLI::App& last_parsed() const {
+    const CLI::App* at = &app_;
+    while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+    return *at;
+  }
+
+  void add_help() {
+    CLI::App* command = app_.add_subcommand("help", "print what a command does, and its options");
+    command->add_option("command", help_, "as it is typed, such as report check; without it, all commands");
+    command->callback([this] {
+      action_ = [this]() -> Result<void> {
+        KVIST_TRY_VOID(check_command(command_of(app_), help_));
+        // As if it had been typed the other way; what is parsed already would be part of the usage line.
+        std::vector<const char*> typed = {"kvist"};
+        for (const std::string& name : help_) typed.push_back(name.c_str());
+        typed.push_back("--help");
+        (void)CommandLine().parse(static_cast<int>(typed.size()), typed.data());
+        return {};
+      };
+    });
+  }
+
   void add_log_options(CLI::App* command, LogArguments& log) {
     command->add_option("--log-format", log.format, "text or json, instead of the file's");
     command->add_option("--log-level", log.level, "debug, info, warning or error, instead of the file's");
@@ -293,7 +323,7 @@ class CommandLine {
 
   void add_report_check(CLI::App* command) {
     ReportCheckArguments& a = check_;
-    command->add_option("database", a.database, "results.sqlite of a sweep")->required();
+    command->add_option("database", a.database, "results.sqlite of a sweep, or a folder that holds one")->required();
     command->add_option("--reference", a.reference, "published figures: a file of data/reference")->required();
     command->add_option("--bars", a.bars, "file that says how far the run may be from them");
     command->add_option("--run", a.run, "number of the run; without it, the last");
@@ -396,6 +426,7 @@ class CommandLine {
   CLI::App app_{"KV-cache-aware serving for large language models, and the laboratory that measures it", "kvist"};
   Action action_;
   std::string shell_;
+  std::vector<std::string> help_;
   WorkerArguments worker_;
   GatewayArguments gateway_;
   GatewayArguments epp_;
