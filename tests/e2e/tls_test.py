@@ -271,7 +271,8 @@ def files_that_are_not_good_are_said_at_the_start():
         authority = Authority(folder, "ca")
         authority.issue("a")
         file = pathlib.Path(folder) / "gateway.yaml"
-        for settings, wanted in (("tls: {certificate: none.pem, key: a.key}", "none.pem: no such file"),
+        for settings, wanted in (("tls: {certificate: none.pem, key: a.key}", "gateway.tls: " + folder + "/none.pem: no such file"),
+                                 ("peers: {nats: 'tls://127.0.0.1:9', tls: {ca: none.pem}}", "gateway.peers.tls.ca: " + folder + "/none.pem: no such file"),
                                  ("tls: {certificate: a.pem, key: ca.key}", "ca.key: "),
                                  ("tls: {certificate: a.pem}", "needs both certificate and key"),
                                  ("tls: {certificate: gateway.yaml, key: a.key}", "no certificate in PEM form")):

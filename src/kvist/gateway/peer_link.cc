@@ -7,6 +7,8 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "kvist/base/input_file.h"
@@ -39,6 +41,18 @@ std::string default_name(const spec::GatewaySpec& gateway) {
   return fmt::format("{}-{}", host_name(), gateway.http.port != 0 ? gateway.http.port : getpid());
 }
 
+/// Of a file that is not there, NATS's client says "SSL Error".
+Result<void> check_files(const spec::PeersSpec& peers) {
+  const std::array files = {std::pair("credentials_file", &peers.credentials_file), std::pair("tls.ca", &peers.tls.ca),
+                            std::pair("tls.certificate", &peers.tls.certificate), std::pair("tls.key", &peers.tls.key)};
+  for (const auto& [key, file] : files) {
+    std::error_code unknown;
+    if (file->empty() || std::filesystem::exists(*file, unknown)) continue;
+    return fail(ErrorCode::kNotFound, fmt::format("gateway.peers.{}: {}: no such file", key, *file));
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string peer_key(std::string_view name) {
@@ -60,6 +74,7 @@ struct PeerLink::Home {
 
 Result<std::unique_ptr<PeerLink>> PeerLink::create(net::EventLoop& loop, const spec::GatewaySpec& gateway) {
   spec::PeersSpec peers = gateway.peers;
+  KVIST_TRY_VOID(check_files(peers));
   if (peers.name.empty()) peers.name = default_name(gateway);
   auto token = read_secret(peers.token_file);
   if (!token) return std::unexpected(std::move(token).error().in("gateway.peers.token_file"));
