@@ -560,10 +560,14 @@ TEST(RoutingModeTest, NamesAndAliases) {
   EXPECT_EQ(parse_routing_mode("cache_aware").value(), RoutingMode::kSglang);
   EXPECT_EQ(parse_routing_mode("PrefixHash").value(), RoutingMode::kBoundedHash);
   EXPECT_EQ(parse_routing_mode("session-affinity").value(), RoutingMode::kSession);
-  EXPECT_EQ(message(parse_routing_mode("fastest")),
-            "unknown routing mode \"fastest\"; known: round_robin, random, least_loaded, kv, dynamo, power_of_two, "
-            "sglang, bounded_hash, session, vllm_kv_aware, smg, llm_d, lmetric, smetric, preble, "
-            "clairvoyant");
+  EXPECT_EQ(
+      message(parse_routing_mode("fastest")),
+      "unknown routing mode \"fastest\"; the modes are: round_robin, random, least_loaded, kv, dynamo, power_of_two, "
+      "sglang, bounded_hash, session, vllm_kv_aware, smg, llm_d, lmetric, smetric, preble, "
+      "clairvoyant");
+  EXPECT_THAT(
+      parse_routing_mode("least_loded").error().message,
+      StartsWith("unknown routing mode \"least_loded\"; did you mean least_loaded? The modes are: round_robin, "));
 }
 
 TEST(RoutingModeTest, AGatewayHasNoModeThatOnlyASimulationCanDecide) {

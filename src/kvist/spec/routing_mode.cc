@@ -2,8 +2,12 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "kvist/base/closest_name.h"
 
 namespace kvist::spec {
 namespace {
@@ -90,9 +94,12 @@ Result<RoutingMode> parse_routing_mode(std::string_view text) {
   for (const ModeName& entry : kAliases) {
     if (entry.name == name) return entry.mode;
   }
-  std::string known;
-  for (const ModeName& entry : kNames) known += (known.empty() ? "" : ", ") + std::string(entry.name);
-  return fail(ErrorCode::kInvalidArgument, fmt::format("unknown routing mode \"{}\"; known: {}", text, known));
+  std::vector<std::string> known;
+  for (const ModeName& entry : kNames) known.emplace_back(entry.name);
+  const std::string meant = did_you_mean(name, known);
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("unknown routing mode \"{}\"{} modes are: {}", text, meant.empty() ? "; the" : meant + " The",
+                          fmt::join(known, ", ")));
 }
 
 Result<RoutingMode> require_live(RoutingMode mode) {
