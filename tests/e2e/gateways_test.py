@@ -85,7 +85,9 @@ def all_agree_on_loads(gateways, total):
 def loads_of_peers_count():
     with group() as made:
         a, b, c = made.gateways
-        streams = [stream(gateway, LONG) for gateway in (a, a, b)]
+        streams = [stream(a, LONG), stream(a, LONG)]
+        eventually(lambda: all_agree_on_loads(made.gateways, 2), "all gateways see both requests")
+        streams.append(stream(b, LONG))
         eventually(lambda: all_agree_on_loads(made.gateways, 3), "all gateways see all three requests")
         assert sorted(loads(c).values()) == [1, 1, 1], ("each went to a worker that nobody had used", loads(c))
         assert metric(c, "kvist_gateway_peer_requests", peer="gateway-0") == 2
