@@ -58,6 +58,18 @@ TEST(Errors, AFullQueueIs429WithRetryAfterAndNothingStaysBehind) {
   EXPECT_EQ(worker.metric("vllm:num_requests_waiting"), 1);
 }
 
+TEST(Errors, MoreLogProbabilitiesThanAreKeptForOneAnswerAreRefused) {
+  RunningWorker worker;
+  const std::string fields = R"("n":16,"max_tokens":2000,"logprobs":true,"top_logprobs":20)";
+  const net::HttpResponse refused = worker.post("/v1/chat/completions", chat_body("x", fields));
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_THAT(refused.body,
+              HasSubstr("max_tokens: 672000 log probabilities in an answer that is not streamed, at most "
+                        "524288 are given; with so many answers and tokens beside each, max_tokens may be "
+                        "1560: ask for fewer, or stream"));
+  EXPECT_THAT(refused.body, HasSubstr(R"("param":"max_tokens")"));
+}
+
 TEST(Api, ListsItsModel) {
   RunningWorker worker;
   const net::HttpResponse response = worker.get("/v1/models");

@@ -89,6 +89,27 @@ Result<void> check_prompt_logprobs(const openai::GenerationOptions& options,
                   options.stream ? "in a stream" : "in an answer"));
 }
 
+Result<void> bound_answer_logprobs(openai::GenerationOptions& options, std::span<const std::vector<TokenId>> prompts,
+                                   std::uint32_t max_model_len) {
+  if (options.stream || !options.sampling.logprobs || options.max_tokens == 0U) return {};
+  const std::uint64_t per_token = std::uint64_t{*options.sampling.logprobs} + 1;
+  std::uint64_t tokens = 0;
+  for (const std::vector<TokenId>& prompt : prompts) {
+    const std::uint64_t room = max_model_len - prompt.size();
+    tokens += options.best_of * std::min<std::uint64_t>(options.max_tokens.value_or(room), room);
+  }
+  if (tokens * per_token <= kMaxAnswerLogprobs) return {};
+  const std::uint64_t most = kMaxAnswerLogprobs / (prompts.size() * options.best_of * per_token);
+  if (!options.max_tokens) {
+    options.max_tokens = static_cast<std::uint32_t>(most);
+    return {};
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("max_tokens: {} log probabilities in an answer that is not streamed, at most {} are given; "
+                          "with so many answers and tokens beside each, max_tokens may be {}: ask for fewer, or stream",
+                          tokens * per_token, kMaxAnswerLogprobs, most));
+}
+
 Result<void> check_repeated_prompts(const openai::GenerationOptions& options, std::span<const std::string> echoes,
                                     std::span<const std::vector<TokenId>> prompts) {
   const std::uint64_t most = options.stream ? kMaxStreamedRepeatedBytes : kMaxRepeatedBytes;

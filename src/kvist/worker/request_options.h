@@ -29,6 +29,16 @@ namespace kvist::worker {
 inline constexpr std::uint64_t kMaxPromptLogprobs = 1UL << 18;
 inline constexpr std::uint64_t kMaxStreamedPromptLogprobs = 1UL << 15;
 
+/// Refuses log probabilities of answers that are not streamed, where they would be too many to keep until they are
+/// sent: `max_tokens` allows more than kMaxAnswerLogprobs. Without `max_tokens` the answers end where no more may come,
+/// so that a request whose answers are short need not know of this. Requires: the prompts fit `max_model_len`.
+[[nodiscard]] Result<void> bound_answer_logprobs(openai::GenerationOptions& options,
+                                                 std::span<const std::vector<TokenId>> prompts,
+                                                 std::uint32_t max_model_len);
+/// The most log probabilities of all answers to one request, counted with those of the likeliest tokens: some 50 MB of
+/// JSON, which a gateway passes on (64 MiB at most).
+inline constexpr std::uint64_t kMaxAnswerLogprobs = 1UL << 19;
+
 /// Refuses prompts that an answer would repeat too often: their texts (`echoes`, if the request asks for them) and
 /// their tokens (return_token_ids) come once for each answer.
 [[nodiscard]] Result<void> check_repeated_prompts(const openai::GenerationOptions& options,

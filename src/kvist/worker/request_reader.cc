@@ -76,7 +76,7 @@ Result<void> RequestReader::check_lengths(const GenerationRequest& request) cons
 }
 
 Result<GenerationRequest> RequestReader::checked(GenerationRequest request) const {
-  const openai::GenerationOptions& options = request.options;
+  openai::GenerationOptions& options = request.options;
   AnswerOptions& answer = request.answer;
   KVIST_TRY_VOID(check_options(options, request.prompts.size(), *spec_, vocabulary_));
   KVIST_TRY_VOID(check_prompt_logprobs(options, request.prompts));
@@ -87,6 +87,7 @@ Result<GenerationRequest> RequestReader::checked(GenerationRequest request) cons
     answer.resumed = options.resumption->tokens;
   }
   KVIST_TRY_VOID(check_lengths(request));
+  KVIST_TRY_VOID(bound_answer_logprobs(options, request.prompts, spec_->max_model_len));
   if (options.return_token_ids || openai::wanted_prompt_logprobs(options)) answer.prompts = request.prompts;
   // Special tokens that are left out are no text.
   for (const std::vector<TokenId>& prompt : request.prompts)
