@@ -58,6 +58,25 @@ TEST(Errors, AFullQueueIs429WithRetryAfterAndNothingStaysBehind) {
   EXPECT_EQ(worker.metric("vllm:num_requests_waiting"), 1);
 }
 
+TEST(Errors, MoreAnswersThanCanEverWaitAreRefusedForGood) {
+  spec::WorkerSpec spec = fast_spec();
+  spec.max_waiting = 3;
+  RunningWorker worker(spec);
+  const std::string two = R"(["a","b"])";
+  const auto refused = [&](const net::HttpResponse& response, const std::string& text) {
+    EXPECT_EQ(response.status, 400) << response.body;
+    EXPECT_FALSE(response.headers.find("Retry-After")) << "it would be refused again";
+    EXPECT_THAT(response.body, HasSubstr(text));
+  };
+  refused(worker.post("/v1/chat/completions", chat_body("x", R"("n":4)")),
+          "n: 4 answers in one request, of which at most 3 can wait at this worker (max_waiting); send several");
+  refused(worker.post("/v1/completions", completion_body(two, R"("n":2)")), "n: 4 answers");
+  refused(worker.post("/v1/completions", completion_body(two, R"("best_of":2)")), "best_of: 4 answers");
+  refused(worker.post("/v1/completions", completion_body(R"(["a","b","c","d"])")), "prompt: 4 answers");
+  EXPECT_EQ(worker.post("/v1/chat/completions", chat_body("x", R"("n":3)")).status, 200);
+  EXPECT_EQ(worker.metric("vllm:admission_rejections_total"), 0);
+}
+
 TEST(Errors, MoreLogProbabilitiesThanAreKeptForOneAnswerAreRefused) {
   RunningWorker worker;
   const std::string fields = R"("n":16,"max_tokens":2000,"logprobs":true,"top_logprobs":20)";
@@ -220,9 +239,16 @@ TEST(Metrics, AStopStringCountsThoughTheLastTokenCompletesIt) {
 
 TEST(Metrics, ARefusalByTheFullQueueIsCounted) {
   spec::WorkerSpec spec = slow_spec();
+  spec.max_batch_size = 1;
   spec.max_waiting = 1;
   RunningWorker worker(spec);
-  EXPECT_EQ(worker.post("/v1/completions", completion_body(R"(["a","b","c"])")).status, 429);
+  RawClient running(worker.port());
+  running.post("/v1/chat/completions", chat_body("a", R"("stream":true,"ignore_eos":true)"));
+  ASSERT_TRUE(worker.await_metric("vllm:num_requests_running", 1));
+  RawClient waiting(worker.port());
+  waiting.post("/v1/chat/completions", chat_body("b"));
+  ASSERT_TRUE(worker.await_metric("vllm:num_requests_waiting", 1));
+  EXPECT_EQ(worker.post("/v1/completions", completion_body(R"("c")")).status, 429);
   EXPECT_EQ(worker.metric("vllm:admission_rejections_total"), 1);
 }
 

@@ -68,6 +68,16 @@ Result<void> check_options(const openai::GenerationOptions& options, std::size_t
                                                          options.best_of > options.choices ? "best_of" : "n",
                                                          options.best_of, prompts, openai::kMaxPrompts));
   }
+  // All of them wait before the first is computed, or none is taken. So these would find the queue full for ever.
+  if (prompts * options.best_of > worker.max_waiting) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: {} answers in one request, of which at most {} can wait at this worker (max_waiting); "
+                            "send several requests",
+                            options.best_of == 1                ? "prompt"
+                            : options.best_of > options.choices ? "best_of"
+                                                                : "n",
+                            prompts * options.best_of, worker.max_waiting));
+  }
   if (!worker.cpu) return check_timed(options);
   return check_tokens(options.sampling, vocabulary);
 }

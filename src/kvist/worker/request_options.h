@@ -17,7 +17,8 @@
 namespace kvist::worker {
 
 /// Refuses options that this worker's engine cannot honour; none are ignored. `prompts` is the number of prompts.
-/// Errors: kUnsupported with the field, kInvalidArgument (too many answers, a token outside of `vocabulary`).
+/// Errors: kUnsupported with the field, kInvalidArgument (more answers than one request may have, or than can wait here
+/// at any time; a token outside of `vocabulary`).
 [[nodiscard]] Result<void> check_options(const openai::GenerationOptions& options, std::size_t prompts,
                                          const spec::WorkerSpec& worker, std::uint32_t vocabulary);
 
