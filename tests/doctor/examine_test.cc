@@ -58,6 +58,7 @@ TEST(Examine, EachFaultIsOneFinding) {
        [](Snapshot& s) { s.clusters.push_back({.group = "g", .answers = true, .problem = "not JSON"}); }},
       {"service_without_workers", Severity::kWarning,
        [](Snapshot& s) { s.clusters.push_back({.group = "g", .answers = true, .objects = "1 EndpointSlices"}); }},
+      {"profile_unusable", Severity::kError, [](Snapshot& s) { s.profiles.emplace_back("worker", "unknown GPU"); }},
       {"file_unusable", Severity::kError, [](Snapshot& s) { s.files.emplace_back("tls.key", "k cannot be read"); }},
       {"worker_unreachable", Severity::kError, [](Snapshot& s) { s.workers[0].problem = "Connection refused"; }},
       {"worker_unhealthy", Severity::kError, [](Snapshot& s) { s.workers[0].health_status = 503; }},

@@ -61,6 +61,16 @@ def wrong_settings_are_named():
                 assert doctor("-f", file, "--timeout", "3s")[1] == wanted, (changed, doctor("-f", file))
 
 
+def a_profile_that_is_none_is_named_before_the_start():
+    for setting, wanted in (("speculation: {drafter: eagle4}", 'no drafter "eagle4"; did you mean eagle3?'),
+                            ("profile: {gpu: h100, model: llama, engine: trtllm}", 'unknown model "llama"')):
+        with file_with("worker: {name: w, http: {port: 0}, " + setting + "}") as file:
+            status, found, answer = doctor("-f", file)
+            assert (status, found) == (1, ["profile_unusable"]) and wanted in str(answer["findings"]), answer
+            started = subprocess.run([BINARY, "worker", "-f", file], capture_output=True, text=True, timeout=100)
+            assert started.returncode == 1 and wanted in started.stderr, started
+
+
 def a_gateway_without_events_says_so_in_its_log():
     with tempfile.TemporaryDirectory() as folder, deployment(gateway=False, workers=1) as (_, workers):
         events = f"tcp://127.0.0.1:{workers[0].ports['kv_events']}"
@@ -142,5 +152,6 @@ def other_files_and_what_cannot_be_examined():
 
 
 if __name__ == "__main__":
-    run([a_good_file_and_a_good_gateway, wrong_settings_are_named, a_gateway_without_events_says_so_in_its_log, another_tokenizer_is_noticed, a_running_gateway_tells_of_its_workers,
+    run([a_good_file_and_a_good_gateway, wrong_settings_are_named, a_profile_that_is_none_is_named_before_the_start,
+         a_gateway_without_events_says_so_in_its_log, another_tokenizer_is_noticed, a_running_gateway_tells_of_its_workers,
          beside_its_own_gateway_the_ports_are_no_error, workers_behind_dns_names_are_examined, other_files_and_what_cannot_be_examined])

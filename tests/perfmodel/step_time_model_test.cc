@@ -248,6 +248,19 @@ TEST(StepTimeModel, UnknownNamesAreErrorsThatListTheKnown) {
   spec::WorkerSpec worker = worker_with_profile("trtllm", "h200", "llama-3.1-8b-fp8");
   worker.speculation.enabled = true;
   EXPECT_THAT(message(StepTimeModel::of(worker)), HasSubstr("no drafter \"eagle3\" for llama-3.1-8b-fp8"));
+  worker.profile.reset();
+  EXPECT_TRUE(resolve(worker)) << "for other models there is one";
+  worker.speculation.drafter = "llama-3.1-8b-fp8";
+  EXPECT_TRUE(resolve(worker));
+  worker.speculation.drafter = "eagel3";
+  EXPECT_EQ(message(resolve(worker)),
+            "worker worker-0: speculation.drafter: no drafter \"eagel3\"; did you mean eagle3? There are: eagle3, "
+            "eagle3-llama-70b, llama-3.1-70b-fp8, llama-3.1-8b-fp8");
+  worker.speculation.enabled = false;
+  EXPECT_TRUE(resolve(worker));
+  worker.speculation.enabled = true;
+  worker.cpu.emplace();
+  EXPECT_TRUE(resolve(worker)) << "the engine checks it";
   worker = worker_with_profile();
   worker.profile->set = {{"launch.fixd", 1}};
   EXPECT_THAT(message(StepTimeModel::of(worker)), AllOf(HasSubstr("launch.fixd"), HasSubstr("launch.fixed")));

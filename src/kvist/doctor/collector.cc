@@ -27,6 +27,7 @@
 #include "kvist/net/time_of_day.h"
 #include "kvist/net/tls.h"
 #include "kvist/openai/codec.h"
+#include "kvist/perfmodel/step_time_model.h"
 #include "kvist/spec/files.h"
 #include "kvist/text/model_text.h"
 
@@ -324,6 +325,11 @@ Snapshot collect(const spec::GatewaySpec& gateway, const CollectOptions& options
   return snapshot;
 }
 
+void check_profile(Snapshot& snapshot, const spec::WorkerSpec& worker, const std::string& where) {
+  if (const auto resolved = perfmodel::resolve(worker); !resolved)
+    snapshot.profiles.emplace_back(where, resolved.error().message);
+}
+
 std::string without_slashes(std::string url) {
   while (url.ends_with('/')) url.pop_back();
   return url;
@@ -337,7 +343,10 @@ Result<Snapshot> collect_from_file(const std::string& file, const CollectOptions
     KVIST_TRY(const spec::DeploymentSpec deployment, spec::load_deployment(file));
     Snapshot snapshot = begin_of(deployment.gateway, "gateway");
     describe(snapshot, spec::served_models(deployment.gateway).front());
-    for (const spec::WorkerSpec& worker : deployment.workers) add_worker_ports(snapshot, worker, worker.name);
+    for (const spec::WorkerSpec& worker : deployment.workers) {
+      add_worker_ports(snapshot, worker, worker.name);
+      check_profile(snapshot, worker, "deployment.workers");
+    }
     return snapshot;
   }
   if (root.get("worker")) {
@@ -345,6 +354,7 @@ Result<Snapshot> collect_from_file(const std::string& file, const CollectOptions
     Snapshot snapshot{.model = worker.model, .block_size = worker.block_size};
     snapshot.machine = machine_facts();
     add_worker_ports(snapshot, worker, "worker");
+    check_profile(snapshot, worker, "worker");
     return snapshot;
   }
   KVIST_TRY(const spec::GatewaySpec gateway, spec::load_gateway(file));

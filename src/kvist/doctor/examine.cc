@@ -26,6 +26,8 @@ class Examination {
   [[nodiscard]] std::vector<Finding> run() {
     for (const auto& [setting, problem] : snapshot_->files)
       error("file_unusable", setting, problem, "a file that this user can read");
+    for (const auto& [setting, problem] : snapshot_->profiles)
+      error("profile_unusable", setting, problem, "names that there are, and settings that fit the GPU's memory");
     check_ports();
     check_dns();
     for (const ClusterFacts& cluster : snapshot_->clusters) check(cluster);

@@ -109,7 +109,8 @@ struct Snapshot {
   std::vector<DnsFacts> dns = {};
   std::vector<ClusterFacts> clusters = {};
   std::vector<PortFacts> ports = {};
-  std::vector<std::pair<std::string, std::string>> files = {};  ///< setting and what is wrong with the file it names
+  std::vector<std::pair<std::string, std::string>> files = {};     ///< setting and what is wrong with the file it names
+  std::vector<std::pair<std::string, std::string>> profiles = {};  ///< setting and why its worker cannot be started
   MachineFacts machine = {};
   bool runs = false;                         ///< the gateway was asked, not its file
   std::optional<double> clock_ahead_s = {};  ///< the gateway's

@@ -1,8 +1,14 @@
 #include "kvist/perfmodel/profile_library.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
 
 #include "kvist/base/check.h"
+#include "kvist/base/closest_name.h"
 #include "kvist/base/yaml.h"
 #include "kvist/perfmodel/fact_reading.h"
 
@@ -137,6 +143,18 @@ Result<const ModelFacts*> ProfileLibrary::drafter(const ModelFacts& target, std:
   return fail(ErrorCode::kNotFound,
               fmt::format("no drafter \"{}\" for {}; there is: {}or a model of its own (llama-3.1-8b-fp8)", name,
                           target.name, known));
+}
+
+Result<void> ProfileLibrary::check_drafter(std::string_view name) const {
+  std::set<std::string> kinds;
+  for (const auto& [model, facts] : models_)
+    for (const auto& [kind, drafter] : facts.drafters) kinds.insert(kind);
+  std::vector<std::string> known(kinds.begin(), kinds.end());
+  for (const auto& [model, facts] : models_) known.push_back(model);
+  if (std::ranges::find(known, name) != known.end()) return {};
+  const std::string meant = did_you_mean(name, known);
+  return fail(ErrorCode::kNotFound, fmt::format("speculation.drafter: no drafter \"{}\"{} are: {}", name,
+                                                meant.empty() ? "; there" : meant + " There", fmt::join(known, ", ")));
 }
 
 const ProfileLibrary& library() {

@@ -72,6 +72,8 @@ class ProfileLibrary {
   [[nodiscard]] Result<const Coefficients*> engine(std::string_view name) const;
   /// The drafter for a target: one of its kinds ("eagle3"), or a model by name.
   [[nodiscard]] Result<const ModelFacts*> drafter(const ModelFacts& target, std::string_view name) const;
+  /// Whether there is such a drafter for any target: for workers without a profile, whose target nobody knows.
+  [[nodiscard]] Result<void> check_drafter(std::string_view name) const;
 
   [[nodiscard]] const std::map<std::string, GpuFacts, std::less<>>& gpus() const { return gpus_; }
   [[nodiscard]] const std::map<std::string, ModelFacts, std::less<>>& models() const { return models_; }

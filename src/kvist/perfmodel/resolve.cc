@@ -6,6 +6,7 @@
 #include "kvist/perfmodel/coefficients.h"
 #include "kvist/perfmodel/gpu_combination.h"
 #include "kvist/perfmodel/memory_plan.h"
+#include "kvist/perfmodel/profile_library.h"
 #include "kvist/perfmodel/step_time_model.h"
 
 namespace kvist::perfmodel {
@@ -37,11 +38,17 @@ Result<spec::WorkerSpec> resolve_open(spec::WorkerSpec worker) {
   return worker;
 }
 
+// The name of the drafter changes nothing there, so nothing else would notice that it is none. An engine that computes
+// has drafters of its own, and says which.
+Result<spec::WorkerSpec> without_profile(spec::WorkerSpec worker) {
+  if (worker.speculation.enabled && !worker.cpu) KVIST_TRY_VOID(library().check_drafter(worker.speculation.drafter));
+  return worker;
+}
+
 }  // namespace
 
 Result<spec::WorkerSpec> resolve(const spec::WorkerSpec& worker) {
-  if (!worker.profile) return worker;
-  auto resolved = resolve_open(worker);
+  auto resolved = worker.profile ? resolve_open(worker) : without_profile(worker);
   if (!resolved) return std::unexpected(std::move(resolved).error().in("worker " + worker.name));
   return resolved;
 }

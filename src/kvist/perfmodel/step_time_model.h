@@ -44,7 +44,8 @@ class StepTimeModel {
 
 /// The worker with all settings that follow from its profile: `kv_blocks` from the memory plan and the engine's
 /// settings, as far as the file does not set them. Services, simulations and reports use the resolved worker. A worker
-/// without a profile is returned unchanged.
+/// without a profile is returned unchanged. Errors: a name that nothing has, of a profile's parts or a drafter; what
+/// the profile says does not fit the file.
 [[nodiscard]] Result<spec::WorkerSpec> resolve(const spec::WorkerSpec& worker);
 
 }  // namespace kvist::perfmodel
