@@ -40,6 +40,7 @@ TEST(ModeFromEnvironment, AValueThatIsNoModeNamesTheVariable) {
   ASSERT_FALSE(mode);
   EXPECT_TRUE(mode.error().message.contains("DYN_ROUTER_MODE")) << mode.error().message;
   EXPECT_TRUE(mode.error().message.contains("fastest")) << mode.error().message;
+  EXPECT_FALSE(mode.error().message.contains("clairvoyant")) << "which no gateway has: " << mode.error().message;
   EXPECT_FALSE(mode_from_environment(environment({{"KVIST_ROUTER_MODE", "clairvoyant"}}), spec::RoutingMode::kKv));
 }
 

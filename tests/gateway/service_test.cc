@@ -290,6 +290,8 @@ TEST_F(ServiceTest, SwitchesTheModeAtRunTime) {
     EXPECT_EQ(refused.status, 400) << body;
     EXPECT_THAT(refused.body, HasSubstr("\"error\"")) << body;
   }
+  const auto listed = gateway.call("PUT", "/admin/router_mode", R"({"mode":"fastest"})");
+  EXPECT_THAT(listed.body, HasSubstr("smetric, preble\"")) << "clairvoyant is no gateway's";
   EXPECT_EQ(mode_of(gateway), R"({"mode":"round_robin"})");
   EXPECT_EQ(gateway.metric("kvist_gateway_router_mode", "mode", "round_robin"), 1);
   EXPECT_EQ(gateway.metric("kvist_gateway_router_mode", "mode", "kv"), 0);

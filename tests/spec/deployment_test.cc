@@ -574,6 +574,12 @@ TEST(RoutingModeTest, AGatewayHasNoModeThatOnlyASimulationCanDecide) {
   for (const RoutingMode mode : kRoutingModes) EXPECT_EQ(require_live(mode).has_value(), !is_simulated_only(mode));
   EXPECT_THAT(message(read_deployment(parsed("gateway: {mode: clairvoyant}\nworkers: {count: 1}\n"))),
               AllOf(StartsWith("test.yaml:1: gateway.mode: "), HasSubstr("kvist simulate")));
+  EXPECT_EQ(
+      message(read_deployment(parsed("gateway: {mode: clairvoyent}\nworkers: {count: 1}\n"))),
+      "test.yaml:1: gateway.mode: unknown routing mode \"clairvoyent\"; the modes are: round_robin, random, "
+      "least_loaded, kv, dynamo, power_of_two, sglang, bounded_hash, session, vllm_kv_aware, smg, llm_d, lmetric, "
+      "smetric, preble");
+  EXPECT_THAT(message(parse_routing_mode("clairvoyent")), HasSubstr("did you mean clairvoyant? The modes are:"));
 }
 
 TEST(ReadPeers, HowAGatewayReachesTheOthers) {

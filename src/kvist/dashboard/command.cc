@@ -42,8 +42,7 @@ Result<What> read_rate(const JsonObject& object) {
 }
 Result<What> read_mode(const JsonObject& object) {
   KVIST_TRY(const std::string_view name, object.require_string("mode"));
-  KVIST_TRY(const spec::RoutingMode mode, spec::parse_routing_mode(name.substr(0, kMostWord)));
-  KVIST_TRY_VOID(spec::require_live(mode));
+  KVIST_TRY(const spec::RoutingMode mode, spec::parse_live_routing_mode(name.substr(0, kMostWord)));
   return SetMode{.mode = mode};
 }
 Result<What> read_history(const JsonObject& object) {

@@ -46,8 +46,7 @@ Result<NewMode> read_mode(std::string_view body) {
   }
   KVIST_TRY_VOID(document.finish());
   KVIST_TRY(const std::string name, mode.as_string());
-  KVIST_TRY(read.mode, spec::parse_routing_mode(name));
-  KVIST_TRY_VOID(spec::require_live(read.mode));
+  KVIST_TRY(read.mode, spec::parse_live_routing_mode(name));
   return read;
 }
 

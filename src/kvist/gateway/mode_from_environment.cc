@@ -14,8 +14,7 @@ Result<spec::RoutingMode> mode_from_environment(const Environment& environment, 
   for (const char* name : {"KVIST_ROUTER_MODE", "DYN_ROUTER_MODE"}) {
     const auto value = environment(name);
     if (!value || value->empty()) continue;
-    auto mode = spec::parse_routing_mode(*value);
-    if (mode) mode = spec::require_live(*mode);
+    auto mode = spec::parse_live_routing_mode(*value);
     if (!mode) return std::unexpected(std::move(mode).error().in(std::string("environment variable ") + name));
     return mode;
   }

@@ -84,8 +84,8 @@ bool SharedDecisions::carry_out(const std::string& key, const std::string& value
 }
 
 void SharedDecisions::set_mode(ServedModel& model, const std::string& value) {
-  const auto mode = spec::parse_routing_mode(value);
-  if (!mode || !spec::require_live(*mode)) {
+  const auto mode = spec::parse_live_routing_mode(value);
+  if (!mode) {
     ++unreadable_;
     return;
   }

@@ -95,8 +95,10 @@ Result<void> read_aliases(const YamlNode& node, std::string_view key, ServedMode
 /// How requests for a model are routed, and its workers judged: what the models of a gateway may have in common.
 Result<void> read_routing(const YamlNode& node, ServedModelSpec& m) {
   if (const auto mode = node.get("mode")) {
-    KVIST_TRY_VOID(read_routing_mode(*mode, m.mode));
-    if (auto live = require_live(m.mode); !live) return std::unexpected(mode->error(live.error().message));
+    KVIST_TRY(const std::string text, mode->as_string());
+    const auto live = parse_live_routing_mode(text);
+    if (!live) return std::unexpected(mode->error(live.error().message));
+    m.mode = *live;
   }
   KVIST_TRY_VOID(read_field(node, "block_size", m.block_size, 1, 4'096));
   KVIST_TRY_VOID(read_field(node, "upstream_timeout", m.upstream_timeout, std::chrono::milliseconds(1)));

@@ -1,6 +1,7 @@
 #include "kvist/spec/routing_mode.h"
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,27 @@ std::string normalised(std::string_view text) {
   return result;
 }
 
+std::optional<RoutingMode> mode_called(std::string_view name) {
+  for (const ModeName& entry : kNames) {
+    if (entry.name == name) return entry.mode;
+  }
+  for (const ModeName& entry : kAliases) {
+    if (entry.name == name) return entry.mode;
+  }
+  return std::nullopt;
+}
+
+std::unexpected<Error> unknown_mode(std::string_view text, bool live) {
+  std::vector<std::string> known;
+  for (const ModeName& entry : kNames) {
+    if (!live || !is_simulated_only(entry.mode)) known.emplace_back(entry.name);
+  }
+  const std::string meant = did_you_mean(normalised(text), known);
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("unknown routing mode \"{}\"{} modes are: {}", text, meant.empty() ? "; the" : meant + " The",
+                          fmt::join(known, ", ")));
+}
+
 }  // namespace
 
 std::string_view to_string(RoutingMode mode) {
@@ -87,19 +109,13 @@ std::string_view to_string(RoutingMode mode) {
 }
 
 Result<RoutingMode> parse_routing_mode(std::string_view text) {
-  const std::string name = normalised(text);
-  for (const ModeName& entry : kNames) {
-    if (entry.name == name) return entry.mode;
-  }
-  for (const ModeName& entry : kAliases) {
-    if (entry.name == name) return entry.mode;
-  }
-  std::vector<std::string> known;
-  for (const ModeName& entry : kNames) known.emplace_back(entry.name);
-  const std::string meant = did_you_mean(name, known);
-  return fail(ErrorCode::kInvalidArgument,
-              fmt::format("unknown routing mode \"{}\"{} modes are: {}", text, meant.empty() ? "; the" : meant + " The",
-                          fmt::join(known, ", ")));
+  if (const auto mode = mode_called(normalised(text))) return *mode;
+  return unknown_mode(text, false);
+}
+
+Result<RoutingMode> parse_live_routing_mode(std::string_view text) {
+  if (const auto mode = mode_called(normalised(text))) return require_live(*mode);
+  return unknown_mode(text, true);
 }
 
 Result<RoutingMode> require_live(RoutingMode mode) {

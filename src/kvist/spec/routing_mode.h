@@ -49,5 +49,7 @@ inline constexpr std::size_t kRoutingModeCount = kRoutingModes.size();
 [[nodiscard]] Result<RoutingMode> parse_routing_mode(std::string_view text);
 /// A mode that a live gateway has. Errors: is_simulated_only(), with what it is for.
 [[nodiscard]] Result<RoutingMode> require_live(RoutingMode mode);
+/// Both: the error lists, and proposes, only what a live gateway has.
+[[nodiscard]] Result<RoutingMode> parse_live_routing_mode(std::string_view text);
 
 }  // namespace kvist::spec
