@@ -1,6 +1,11 @@
 // Anthropic's Messages API and OpenAI's Responses API at the gateway, before workers that only know chat completions.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -155,8 +160,36 @@ TEST(Dialects, OtherMethodsAreRefusedHere) {
     }
     EXPECT_EQ(worker.gets(path), 0);
   }
-  EXPECT_TRUE(gateway.get("/v1/messages").body.starts_with(R"({"type":"error","error":{)"));
+  const auto answer = gateway.get("/v1/messages");
+  EXPECT_TRUE(answer.body.starts_with(R"({"type":"error","error":{)"));
+  const std::string id(answer.headers.find("request-id").value_or("none"));
+  EXPECT_TRUE(answer.body.ends_with(R"("request_id":")" + id + R"("})")) << answer.body << ' ' << id;
   EXPECT_TRUE(worker.posts().empty());
+}
+
+TEST(Dialects, TheAccessLogHasTheStatusThatTheClientSaw) {
+  std::string name = (std::filesystem::temp_directory_path() / "kvist-dialects-XXXXXX").string();
+  ::close(::mkstemp(name.data()));
+  {
+    // A redirection for the first, an answer that is no chat for the second, a chat for the third.
+    FakeWorker worker("w0", [](const net::HttpRequest& request, const FakeWorker::Exchange& exchange) {
+      if (request.body.contains("first")) return exchange->respond({.status = 302, .headers = {}, .body = ""});
+      FakeWorker::answer_of(200, request.body.contains("second") ? "{}" : std::string(kWholeAnswer))(request, exchange);
+    });
+    spec::GatewaySpec spec = gateway_spec({&worker});
+    spec.access_log.file = name;
+    const RunningGateway gateway(spec);
+    for (const char* which : {"first", "second", "third"})
+      (void)gateway.call("POST", "/v1/responses", fmt::format(R"({{"model":"m","input":"{}"}})", which));
+  }
+  std::ifstream log(name);
+  std::vector<std::string> statuses;
+  for (std::string line; std::getline(log, line);) {
+    const std::size_t at = line.find(" status=");
+    statuses.push_back(at == std::string::npos ? line : line.substr(at + 8, 3));
+  }
+  EXPECT_EQ(statuses, (std::vector<std::string>{"502", "502", "200"}));
+  std::filesystem::remove(name);
 }
 
 TEST(Dialects, AnAnswerThatIsNoChatIsABadGateway) {

@@ -60,6 +60,15 @@ TEST_F(ServiceTest, AnswersClientErrorsInTheApisForm) {
   EXPECT_EQ(wrong_method.status, 405);
   EXPECT_EQ(wrong_method.headers.find("Allow"), "GET, POST, PUT");
   EXPECT_THAT(wrong_method.body, HasSubstr(R"("type":"Method Not Allowed","param":null,"code":405)"));
+  EXPECT_TRUE(unknown.headers.find("X-Request-Id"));
+  EXPECT_NE(unknown.headers.find("X-Request-Id"), wrong_method.headers.find("X-Request-Id"));
+  net::Headers named;
+  named.set("X-Request-Id", "mine");
+  for (const char* path : {"/nowhere", "/health", "/v1/models/a%0Ab"}) {
+    const auto refused = gateway.call("POST", path, "", named);
+    EXPECT_TRUE(refused.status == 404 || refused.status == 405) << path;
+    EXPECT_EQ(refused.headers.find("X-Request-Id"), "mine") << path;
+  }
   EXPECT_EQ(gateway.call("POST", "/reset_prefix_cache").status, 404);
   EXPECT_EQ(gateway.call("POST", "/v1/load_lora_adapter", "{}").status, 404);
   EXPECT_TRUE(a_.posts().empty());

@@ -35,6 +35,7 @@ net::HttpResponse in_form_of(const net::HttpRequest& request, net::HttpResponse 
   const auto dialect = dialect_of_path(request.path());
   if (!dialect) return error;
   const std::string id(error.headers.find(kRequestIdHeader).value_or(""));
+  add_request_id(*dialect, error.headers);
   error.body = dialects::error_body(*dialect, error.status, error.body, id);
   return error;
 }

@@ -24,9 +24,10 @@ net::HttpResponse json_answer(std::string json) {
   return response;
 }
 
-net::HttpResponse refused(const net::HttpRequest& /*request*/, int status, const std::string& message) {
+net::HttpResponse refused(int status, const std::string& message, const std::string& request_id) {
   net::HttpResponse answer = json_answer(openai::error_body(message, net::reason_phrase(status), "", status));
   answer.status = status;
+  if (!request_id.empty()) answer.headers.set(kRequestIdHeader, request_id);
   return answer;
 }
 

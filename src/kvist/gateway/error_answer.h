@@ -16,7 +16,7 @@ namespace kvist::gateway {
 /// 200 with a JSON body.
 [[nodiscard]] net::HttpResponse json_answer(std::string json);
 
-/// The answer to a request that no path takes, for net::PathTable.
-[[nodiscard]] net::HttpResponse refused(const net::HttpRequest& request, int status, const std::string& message);
+/// The answer to a request that no path takes, for net::PathTable. `request_id` may be empty.
+[[nodiscard]] net::HttpResponse refused(int status, const std::string& message, const std::string& request_id = {});
 
 }  // namespace kvist::gateway

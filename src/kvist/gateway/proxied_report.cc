@@ -62,7 +62,7 @@ void ProxiedRequest::report_end(dispatch::Outcome outcome) {
   if (!job_.report) return;
   RequestReport& report = *job_.report;
   report.ended = now;
-  report.status = client_status_;
+  report.status = job_.exchange->client_status().value_or(client_status_);
   report.outcome = to_string(outcome);
   if (!report.output_tokens && relay_.state().tokens > 0)
     report.output_tokens = resumed_tokens_ + relay_.state().tokens;

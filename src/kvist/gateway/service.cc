@@ -149,7 +149,7 @@ class GatewayService final : public Service {
     if (is_passed_on(path) || dialect_of(request))
       return shared_.door.pass_on(std::move(request), exchange, std::move(lease), carrier);
     lease.used(0);
-    exchange->respond(refused(request, 404, "it is none of the paths that go to a worker"));
+    exchange->respond(refused(404, "it is none of the paths that go to a worker", ids_.of(request.headers)));
   }
 
   [[nodiscard]] bool is_ready() const override { return !is_draining_ && models_.any_available(); }
@@ -345,7 +345,7 @@ class GatewayService final : public Service {
     paths_.on_rest(takes, [this](net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {
       if (lists_models(request)) return model_list_.answer(request, exchange, std::move(lease_));
       if (!is_passed_on(request.path()))
-        return exchange->respond(refused(request, 404, "only GET knows a path with escapes"));
+        return exchange->respond(refused(404, "only GET knows a path with escapes", ids_.of(request.headers)));
       shared_.door.pass_on(std::move(request), exchange, std::move(lease_));
     });
     paths_.answer("GET", "/health", [this](const net::HttpRequest&) { return health(); });
@@ -427,11 +427,15 @@ class GatewayService final : public Service {
   ServedModels models_;
   SharedDecisions decisions_;
   ModelList model_list_;
+  RequestIds ids_{random_seed()};  // of requests that no path takes
   /// For clients.
-  net::PathTable paths_{[](const net::HttpRequest& request, int status, const std::string& message) {
-    return in_form_of(request, refused(request, status, message));
+  net::PathTable paths_{[this](const net::HttpRequest& request, int status, const std::string& message) {
+    return in_form_of(request, refused(status, message, ids_.of(request.headers)));
   }};
-  net::PathTable admin_paths_{refused};  // for administration
+  /// For administration.
+  net::PathTable admin_paths_{[this](const net::HttpRequest& request, int status, const std::string& message) {
+    return refused(status, message, ids_.of(request.headers));
+  }};
   net::Timer drain_timer_;
   net::WatchedFiles files_;
   ExposureFiles exposure_;

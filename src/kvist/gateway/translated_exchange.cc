@@ -17,12 +17,6 @@ std::string request_id_of(const net::Headers& headers) {
   return std::string(headers.find(kRequestIdHeader).value_or(""));
 }
 
-// Anthropic's clients look for the id of a request under this name.
-void add_request_id(dialects::Dialect dialect, net::Headers& headers) {
-  const std::string id = request_id_of(headers);
-  if (dialect != dialects::Dialect::kResponses && !id.empty()) headers.set("request-id", id);
-}
-
 // The other place is one of chat completions, where the client could do nothing.
 void refuse_redirection(net::HttpResponse& response) {
   const Error error{ErrorCode::kCorrupt, fmt::format("the worker answered with a redirection ({})", response.status)};
@@ -32,6 +26,12 @@ void refuse_redirection(net::HttpResponse& response) {
 }
 
 }  // namespace
+
+// Anthropic's clients look for it under this name.
+void add_request_id(dialects::Dialect dialect, net::Headers& headers) {
+  const std::string id = request_id_of(headers);
+  if (dialect != dialects::Dialect::kResponses && !id.empty()) headers.set("request-id", id);
+}
 
 TranslatedExchange::TranslatedExchange(net::EventLoop& loop, dialects::Dialect dialect,
                                        std::unique_ptr<dialects::AnswerTranslator> answer,
@@ -50,7 +50,7 @@ void TranslatedExchange::respond(net::HttpResponse response) {
     Result<std::string> translated = answer_->whole(response.body);
     if (translated) {
       response.body = *std::move(translated);
-      return client_->respond(std::move(response));
+      return send(std::move(response));
     }
     const Error error = std::move(translated).error().in("the worker's answer is no chat completion");
     response.status = openai::http_status(error.code);
@@ -58,6 +58,11 @@ void TranslatedExchange::respond(net::HttpResponse response) {
   }
   response.body = dialects::error_body(dialect_, response.status, response.body, request_id_of(response.headers));
   response.headers.set("Content-Type", "application/json");
+  send(std::move(response));
+}
+
+void TranslatedExchange::send(net::HttpResponse response) {
+  status_ = response.status;
   client_->respond(std::move(response));
 }
 
@@ -68,6 +73,7 @@ void TranslatedExchange::begin_stream(int status, net::Headers headers) {
     return;
   }
   add_request_id(dialect_, headers);
+  status_ = status;
   client_->begin_stream(status, std::move(headers));
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,9 @@
 #include "kvist/net/sse.h"
 
 namespace kvist::gateway {
+
+/// Names a request as the clients of its API look for it, beside kRequestIdHeader. Does nothing if that is not set.
+void add_request_id(dialects::Dialect dialect, net::Headers& headers);
 
 /// The proxy answers a chat; the client gets the answer in its own API: a whole answer, an error, or a stream event by
 /// event, without delay. If something cannot be translated, the client gets an error in its API, and for the proxy the
@@ -38,9 +42,11 @@ class TranslatedExchange final : public net::HttpExchange {
   }
   void on_client_gone(std::function<void()> handler) override;
   [[nodiscard]] bool client_gone() const override { return client_->client_gone(); }
+  [[nodiscard]] std::optional<int> client_status() const override { return status_; }
 
  private:
   void translate(std::string_view data);
+  void send(net::HttpResponse response);
   void fail_stream(const Error& error);
   void collect(std::string_view data);
   void leave();
@@ -52,9 +58,10 @@ class TranslatedExchange final : public net::HttpExchange {
   std::shared_ptr<std::function<void()>> on_gone_;
   net::SseParser parser_;
   std::string events_;
-  bool ended_ = false;       // the client has all it will get
-  bool collects_ = false;    // the answer is no event stream and is translated as a whole
-  net::HttpResponse whole_;  // while collects_
+  std::optional<int> status_;  // that the client has; nothing: none yet
+  bool ended_ = false;         // the client has all it will get
+  bool collects_ = false;      // the answer is no event stream and is translated as a whole
+  net::HttpResponse whole_;    // while collects_
 };
 
 }  // namespace kvist::gateway

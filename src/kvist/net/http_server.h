@@ -45,6 +45,8 @@ class HttpExchange {
   virtual void on_client_gone(std::function<void()> handler) = 0;
   [[nodiscard]] virtual bool client_gone() const = 0;
 
+  /// The status that the client got, from an exchange that may change an answer on its way; nothing: as answered here.
+  [[nodiscard]] virtual std::optional<int> client_status() const { return std::nullopt; }
   /// When the system had the last bytes of the request; nothing without HttpServerOptions::stamp_reads, or where the
   /// system has no stamp.
   [[nodiscard]] virtual std::optional<TimePoint> request_arrived() const { return std::nullopt; }
