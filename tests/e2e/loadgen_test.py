@@ -276,6 +276,14 @@ def the_progress_line_leaves_the_window_of_the_metrics_as_it_is():
         process.wait()
 
 
+def a_wrong_model_ends_the_load_at_once():
+    with deployment(gateway=False, workers=1) as (_, workers):
+        for threads in (1, 2):
+            done = loadgen(workers[0].url, "--model", "none", "--concurrency", 4, "--duration", "1h", "--input-tokens", 20, "--threads", threads, ok=False)
+            wanted = "the first 8 answers all refuse the load, so there is nothing to measure: HTTP 404: model: \"none\" is not served here"
+            assert wanted in done.stderr and "check the model's name" in done.stderr, (threads, done.stderr)
+
+
 def secrets_are_in_no_file():
     """Neither those of the command line nor those that a server quotes in its refusal."""
     server = ChatServer(refuse_quoting="Authorization")
@@ -433,7 +441,7 @@ def wrong_options_are_refused_with_what_would_be_right():
 
 run([an_open_loop_sends_its_requests_and_says_what_it_measured, the_same_seed_is_the_same_schedule_and_the_same_texts,
      rates_count_what_falls_into_the_window, the_drain_of_a_load_that_ends_itself_is_not_in_its_window,
-     a_load_that_is_shorter_than_its_answers_says_so, arrivals_that_are_held_back_are_not_as_ordered, secrets_are_in_no_file, a_load_of_the_control_api_that_runs_out_leaves_it_idle,
+     a_load_that_is_shorter_than_its_answers_says_so, arrivals_that_are_held_back_are_not_as_ordered, a_wrong_model_ends_the_load_at_once, secrets_are_in_no_file, a_load_of_the_control_api_that_runs_out_leaves_it_idle,
      the_progress_line_leaves_the_window_of_the_metrics_as_it_is, without_usage_answers_count_by_chunks, data_sets_are_sent_with_live_replies,
      prompts_of_token_ids_have_exact_lengths_and_common_prefixes, workloads_are_mixed_by_weight, users_think_before_they_go_on,
      token_ids_reach_the_workers_of_a_deployment, a_load_is_changed_while_it_runs, connections_come_from_the_addresses_that_were_given,

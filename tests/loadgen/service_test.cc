@@ -1,9 +1,12 @@
 #include "kvist/loadgen/service.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
 
+#include "kvist/loadgen/refusal_watch.h"
 #include "loadgen/service_fixture.h"
 
 namespace kvist::loadgen::service_test {
@@ -352,6 +355,46 @@ TEST_F(ServiceTest, WatchesItsOwnLoop) {
   EXPECT_GE(load.loop_delay_max_ms, load.loop_delay_p99_ms);
   EXPECT_GE(load.loop_stalls, 1U);
   EXPECT_GE(load.loop_stalled_ms, 45);
+}
+
+ScriptedServer::Script refusing(int status, std::size_t but = ~std::size_t{0}) {
+  return [status, but](std::size_t index, const std::shared_ptr<net::HttpExchange>& exchange) {
+    if (index == but) return answer(*exchange, {"x"});
+    exchange->respond({.status = status, .headers = {}, .body = R"({"error":{"message":"not this one"}})"});
+  };
+}
+
+TEST_F(ServiceTest, GivesALoadUpThatIsRefusedAsSuch) {
+  for (const int status : {401, 403, 404}) {
+    options_.target_url.clear();
+    serve(refusing(status));
+    std::promise<void> ended;
+    on_loop([&] { service_->on_ended([&] { ended.set_value(); }); });
+    start(1);
+    ASSERT_EQ(ended.get_future().wait_for(seconds(100)), std::future_status::ready);
+    EXPECT_EQ(requests_seen(), RefusalWatch::kAnswers);
+    const std::string why = on_loop([&] { return service_->given_up().value_or(""); });
+    EXPECT_NE(why.find(fmt::format("HTTP {}: not this one; check the {}", status, status == 404 ? "model" : "API key")),
+              std::string::npos)
+        << why;
+    EXPECT_EQ(take_samples().size(), RefusalWatch::kAnswers);
+    on_loop([&] { service_.reset(); });
+  }
+}
+
+TEST_F(ServiceTest, DoesNotGiveUpWhatAnyOtherAnswerShowsToBeServed) {
+  serve(refusing(404, RefusalWatch::kAnswers - 1));
+  start(1);
+  await([&] { return server_->requests().size() >= 3UL * RefusalWatch::kAnswers; });
+  EXPECT_EQ(on_loop([&] { return service_->given_up(); }), std::nullopt);
+  stop(true);
+}
+
+TEST_F(ServiceTest, DoesNotGiveUpAServerThatIsFull) {
+  serve(refusing(429));
+  start(1);
+  await([&] { return server_->requests().size() >= 3UL * RefusalWatch::kAnswers; });
+  stop(true);
 }
 
 TEST_F(ServiceTest, CreateRefusesWhatCannotBeDriven) {

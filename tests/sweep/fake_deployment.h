@@ -17,7 +17,7 @@
 
 namespace kvist::sweep {
 
-enum class Behaviour { kAnswers, kRefuses, kNeverEnds };
+enum class Behaviour { kAnswers, kRefuses, kKnowsNoModel, kNeverEnds };
 
 /// Streams two tokens per chat, or misbehaves as configured, on its own loop and thread.
 class FakeChatServer {
@@ -54,6 +54,9 @@ class FakeChatServer {
       response.status = 500;
       response.body = R"({"error":{"message":"out of order","type":"server_error"}})";
       return exchange.respond(std::move(response));
+    }
+    if (behaviour_ == Behaviour::kKnowsNoModel) {
+      return exchange.respond({.status = 404, .headers = {}, .body = R"({"error":{"message":"no model m"}})"});
     }
     net::Headers headers;
     headers.add("Content-Type", "text/event-stream");

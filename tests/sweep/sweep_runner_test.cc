@@ -315,6 +315,15 @@ TEST_F(SweepRunnerTest, ALevelInWhichNothingWorkedIsAFailure) {
   EXPECT_EQ(stored(outcome).levels.size(), 1U) << "what was measured is kept: it shows the errors";
 }
 
+TEST_F(SweepRunnerTest, AWrongModelEndsTheSweepAtOnce) {
+  sweep_.method.warmup = std::chrono::hours(1);
+  const SweepOutcome outcome = run(Behaviour::kKnowsNoModel);
+  ASSERT_TRUE(outcome.failure.has_value());
+  EXPECT_THAT(outcome.failure->message, AllOf(HasSubstr("round_robin 2: the first 8 answers all refuse the load"),
+                                              HasSubstr("HTTP 404: no model m; check the model's name")));
+  EXPECT_EQ(outcome.levels_done, 0U);
+}
+
 TEST_F(SweepRunnerTest, TurnsThatDoNotEndInTimeAreBrokenOffAndRemarked) {
   sweep_.method.drain_timeout = std::chrono::milliseconds(50);
   const SweepOutcome outcome = run(Behaviour::kNeverEnds);

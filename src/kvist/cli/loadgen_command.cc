@@ -286,8 +286,9 @@ Result<std::unique_ptr<dashboard::Dashboard>> start_dashboard(const LoadgenArgum
   return dashboard::Dashboard::start(std::move(options));
 }
 
-/// Prints the summary and writes the files.
-Result<void> conclude(const LoadgenArguments& arguments, const LoadOrder& order, const report::LoadRun& record) {
+/// Prints the summary and writes the files. `given_up`: what the load says of that.
+Result<void> conclude(const LoadgenArguments& arguments, const LoadOrder& order, const report::LoadRun& record,
+                      const std::optional<std::string>& given_up) {
   const report::LoadFigures figures = report::figures_of(record);
   print_line(report::load_summary(record, figures));
   KVIST_TRY_VOID(write_output(arguments, order, record, figures));
@@ -295,7 +296,11 @@ Result<void> conclude(const LoadgenArguments& arguments, const LoadOrder& order,
       record.level.turns.end()) {
     return {};
   }
-  return fail(ErrorCode::kUnavailable, "not one turn succeeded");
+  if (given_up) return fail(ErrorCode::kUnavailable, *given_up);
+  const auto failed = std::ranges::find(record.level.turns, TurnOutcome::kFailed, &TurnSample::outcome);
+  return fail(ErrorCode::kUnavailable, failed == record.level.turns.end()
+                                           ? "not one turn succeeded"
+                                           : "not one turn succeeded; the first that failed: " + failed->error);
 }
 
 void add_refused_samples(const loadgen::Load& load, report::LoadRun& record) {
@@ -328,7 +333,7 @@ Result<void> run_on_agents(const LoadgenArguments& arguments, const LoadOrder& o
   report::LoadRun record = record_of(arguments, order, run, load->take_samples());
   add_refused_samples(*load, record);
   sweep::add_agents(load->coordination().agents(), record.level);
-  KVIST_TRY_VOID(conclude(arguments, order, record));
+  KVIST_TRY_VOID(conclude(arguments, order, record, load->given_up()));
   return check_agents(load->coordination());
 }
 
@@ -360,7 +365,7 @@ Result<void> run_loadgen(const LoadgenArguments& arguments) {
   if (auto beyond = beyond_calibration(calibration, outcome_of(order, record.level))) {
     record.level.remarks.push_back(*std::move(beyond));
   }
-  return conclude(arguments, order, record);
+  return conclude(arguments, order, record, service->given_up());
 }
 
 }  // namespace kvist::cli

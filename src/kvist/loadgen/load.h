@@ -77,6 +77,9 @@ class Load {
   /// The progress of the last `within`, which is at most the window.
   [[nodiscard]] virtual Progress progress(Duration within) const = 0;
   [[nodiscard]] virtual ClientLoad client_load() const = 0;
+  /// Why the last load ended before its time: the server refuses it as such (RefusalWatch). Nothing: it did not, or it
+  /// was driven by other machines, which say so in their logs.
+  [[nodiscard]] virtual std::optional<std::string> given_up() const { return std::nullopt; }
   /// Open arrivals of the last load that waited for a place, as of its stop.
   [[nodiscard]] virtual workload::HeldBack held_back() const = 0;
   /// The changes since start(), in their order.

@@ -20,6 +20,7 @@
 #include "kvist/loadgen/loop_monitor.h"
 #include "kvist/loadgen/metrics.h"
 #include "kvist/loadgen/redaction.h"
+#include "kvist/loadgen/refusal_watch.h"
 #include "kvist/loadgen/status.h"
 #include "kvist/loadgen/turn_call.h"
 #include "kvist/net/http_client.h"
@@ -126,6 +127,7 @@ class ServiceImpl final : public Service, private TurnListener {
     missing_usage_before_ = recorder_.totals().missing_usage;
     failed_before_ = recorder_.totals().turns_failed;
     noted_.reset();
+    refusals_.begin();
     monitor_.start();
     telemetry::log_info(kComponent, fmt::format("start: {}, seed {}, to {}", describe(), seed, target_.url));
     poll();
@@ -183,6 +185,7 @@ class ServiceImpl final : public Service, private TurnListener {
     load.refused_starts = refused_starts();
     return load;
   }
+  [[nodiscard]] std::optional<std::string> given_up() const override { return refusals_.verdict(); }
   [[nodiscard]] workload::HeldBack held_back() const override {
     if (noted_) return noted_->held_back;
     return driver_ ? driver_->held_back(net::now()) : workload::HeldBack{};
@@ -218,10 +221,11 @@ class ServiceImpl final : public Service, private TurnListener {
     recorder_.on_gaps(at, gaps_ms);
   }
 
-  void on_finished(workload::TurnSample sample, std::string reply) override {
+  void on_finished(workload::TurnSample sample, std::string reply, int status) override {
     const ConversationId conversation = sample.conversation;
     const workload::TurnOutcome outcome = sample.outcome;
     if (outcome == workload::TurnOutcome::kFailed) warn_of_failure(sample);
+    if (refusals_.on_finished(sample, status)) give_up();
     if (options_.feed) options_.feed->on_turn_finished(sample, reply);
     const TimePoint now = net::now();
     recorder_.on_turn_finished(std::move(sample), now);
@@ -340,6 +344,15 @@ class ServiceImpl final : public Service, private TurnListener {
                                     driver_->held_back(net::now()).sent_late, driver_->conversations_started());
   }
 
+  /// What is in flight may end, and then the load has ended by itself.
+  void give_up() {
+    telemetry::log_warning(kComponent, "given up: " + *refusals_.verdict());
+    note_refusals();
+    driver_->stop();
+    planned_.clear();
+    pace_.cancel();
+  }
+
   /// Only the first failure of a run is logged, because thousands of the same would hide it.
   void warn_of_failure(const workload::TurnSample& sample) {
     const std::string line =
@@ -434,6 +447,7 @@ class ServiceImpl final : public Service, private TurnListener {
   std::uint64_t missing_usage_before_ = 0;  // of earlier runs; kWarned once this run has logged it
   std::uint64_t failed_before_ = 0;         // of earlier runs
   std::unique_ptr<workload::TurnSource> driver_;
+  RefusalWatch refusals_;
   std::optional<Refusals> noted_;  // of a load that was stopped or has ended
   std::map<ConversationId, std::unique_ptr<TurnCall>>
       calls_;  // ordered, so that calls are abandoned in the order of their start

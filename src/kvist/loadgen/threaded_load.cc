@@ -197,6 +197,16 @@ class ThreadedLoadImpl final : public ThreadedLoad {
     return all;
   }
 
+  /// Once all parts were.
+  [[nodiscard]] std::optional<std::string> given_up() const override {
+    std::optional<std::string> why;
+    for (const auto& part : parts_) {
+      why = part->ask([](const Service& service) { return service.given_up(); });
+      if (!why) break;
+    }
+    return why;
+  }
+
   [[nodiscard]] workload::HeldBack held_back() const override {
     workload::HeldBack all;
     for (const auto& part : parts_) {

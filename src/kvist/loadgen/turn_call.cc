@@ -162,13 +162,13 @@ void TurnCall::succeed(TimePoint ended) {
   }
   if (target_->prompt_ids && !target_->prompt_ids->encodes_text())
     reply.resize(std::min(clock_.sample().output_tokens(), most_tokens_), ' ');
-  listener_->on_finished(clock_.finish(workload::TurnOutcome::kSucceeded, "", ended), std::move(reply));
+  listener_->on_finished(clock_.finish(workload::TurnOutcome::kSucceeded, "", ended), std::move(reply), status_);
 }
 
 void TurnCall::fail_turn(const std::string& what, TimePoint ended) {
   finished_ = true;
   const std::string told = without_secrets(what, target_->secrets).substr(0, kMaxMessageBytes);
-  listener_->on_finished(clock_.finish(workload::TurnOutcome::kFailed, told, ended), "");
+  listener_->on_finished(clock_.finish(workload::TurnOutcome::kFailed, told, ended), "", status_);
 }
 
 }  // namespace kvist::loadgen

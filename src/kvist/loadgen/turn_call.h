@@ -30,8 +30,9 @@ class TurnListener {
   /// first of them was the first token.
   virtual void on_content(TimePoint at, std::uint32_t chunks, std::optional<Duration> ttft,
                           std::span<const float> gaps_ms) = 0;
-  /// The turn has ended, with or without success. Requires: the call is not destroyed before this returns to the loop.
-  virtual void on_finished(workload::TurnSample sample, std::string reply) = 0;
+  /// The turn has ended, with or without success. `status`: of the answer; 0: none came. Requires: the call is not
+  /// destroyed before this returns to the loop.
+  virtual void on_finished(workload::TurnSample sample, std::string reply, int status) = 0;
 };
 
 /// The server to which turns are sent.

@@ -31,7 +31,8 @@ class LevelLoad {
   [[nodiscard]] virtual Result<workload::Snapshot> snapshot() = 0;
   [[nodiscard]] virtual Result<loadgen::ClientLoad> client_load() = 0;
   [[nodiscard]] virtual Result<std::vector<workload::TurnSample>> take_samples() = 0;
-  /// Returns an error if a part of the load was lost: the level is not the one that was ordered.
+  /// Returns an error if a part of the load was lost, or given up (loadgen::Load::given_up()): the level is not the one
+  /// that was ordered.
   [[nodiscard]] virtual Result<void> check_alive() = 0;
   /// Adds what only the load knows to the record of a level that has its turns, its window and its client.
   [[nodiscard]] virtual Result<void> complete(results::LevelRecord& record) = 0;

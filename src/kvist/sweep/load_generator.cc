@@ -1,5 +1,7 @@
 #include "kvist/sweep/load_generator.h"
 
+#include <optional>
+#include <string>
 #include <utility>
 
 namespace kvist::sweep {
@@ -54,6 +56,12 @@ Result<loadgen::ClientLoad> LoadGenerator::client_load() {
 
 Result<std::vector<workload::TurnSample>> LoadGenerator::take_samples() {
   return thread_.ask([this] { return service_->take_samples(); });
+}
+
+Result<void> LoadGenerator::check_alive() {
+  KVIST_TRY(const std::optional<std::string> given_up, thread_.ask([this] { return service_->given_up(); }));
+  if (given_up) return fail(ErrorCode::kUnavailable, *given_up);
+  return {};
 }
 
 }  // namespace kvist::sweep

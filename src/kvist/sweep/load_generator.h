@@ -29,7 +29,7 @@ class LoadGenerator final : public LevelLoad {
   [[nodiscard]] Result<workload::Snapshot> snapshot() override;
   [[nodiscard]] Result<loadgen::ClientLoad> client_load() override;
   [[nodiscard]] Result<std::vector<workload::TurnSample>> take_samples() override;
-  [[nodiscard]] Result<void> check_alive() override { return {}; }
+  [[nodiscard]] Result<void> check_alive() override;
   [[nodiscard]] Result<void> complete(results::LevelRecord& /*record*/) override { return {}; }
 
  private:
