@@ -68,11 +68,6 @@ class Thread final : public Dashboard {
       if (host_) host_->set_sweep(progress);
     });
   }
-  void add_results(const std::string& database) override {
-    loop_.post([this, database] {
-      if (host_) host_->add_results(database);
-    });
-  }
 
  private:
   const std::string host_name_;

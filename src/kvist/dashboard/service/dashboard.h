@@ -54,8 +54,6 @@ class Dashboard {
   /// Another gateway from now on.
   virtual void set_gateway(const std::string& admin_url, const net::ServerSettings& settings) = 0;
   virtual void set_sweep(SweepProgress progress) = 0;
-  /// One more results database, whose runs can be looked at.
-  virtual void add_results(const std::string& database) = 0;
 };
 
 }  // namespace kvist::dashboard

@@ -96,10 +96,6 @@ void Host::set_sweep(SweepProgress progress) {
   board_.on_sweep(std::move(progress));
 }
 
-void Host::add_results(const std::string& database) {
-  if (runs_) (void)runs_->ask([database](RunLibrary& library) { (void)library.add(database); });
-}
-
 // Requests.
 
 void Host::handle(net::HttpRequest request, const std::shared_ptr<net::HttpExchange>& exchange) {

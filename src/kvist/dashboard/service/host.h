@@ -34,7 +34,6 @@ class Host {
   [[nodiscard]] std::uint16_t port() const { return server_->port(); }
   void set_gateway(const std::string& admin_url, const net::ServerSettings& settings);
   void set_sweep(SweepProgress progress);
-  void add_results(const std::string& database);
 
  private:
   // Requests.
