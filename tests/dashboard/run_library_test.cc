@@ -128,6 +128,22 @@ TEST_F(RunLibraryTest, RepetitionsHaveTheirNumbersWhereSomeAreMissing) {
   EXPECT_TRUE(text.contains(R"("level_ids":[1000000,1000001],"level_repetitions":[0,2])")) << text;
 }
 
+TEST_F(RunLibraryTest, ALevelThatWasMeasuredAgainHasItsNewFigures) {
+  RunLibrary library = library_of({run_of({earlier()})});
+  const std::string before = library.run_json("0-1").value();
+  results::LevelRecord again = slower();
+  again.started += std::chrono::hours(1);
+  const auto store = results::Store::open((folder_ / "results.sqlite").string()).value();
+  ASSERT_TRUE(store->remove_level(1, 0));
+  ASSERT_TRUE(store->add_level(1, again, 0));
+  const std::string after = library.run_json("0-1").value();
+  EXPECT_TRUE(after.contains(R"("level_ids":[1000000])")) << "it has the id of the one before it: " << after;
+  EXPECT_NE(after, before);
+  RunLibrary anew;
+  ASSERT_TRUE(anew.add((folder_ / "results.sqlite").string()));
+  EXPECT_EQ(after, anew.run_json("0-1").value());
+}
+
 TEST_F(RunLibraryTest, ADamagedRunHidesNoOther) {
   RunLibrary library = library_of({run_of({earlier()}), run_of({slower()})});
   sqlite3* raw = nullptr;

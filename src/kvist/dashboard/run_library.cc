@@ -53,7 +53,7 @@ Result<RunLibrary::Analysed> RunLibrary::analysed(std::string_view id) {
   KVIST_TRY(const Found found, find(id));
   KVIST_TRY(std::vector<results::LevelHead> levels, found.file->store->levels(found.run));
   const auto kept = std::ranges::find(kept_, id, &Analysed::id);
-  if (kept != kept_.end() && kept->levels.size() == levels.size()) {
+  if (kept != kept_.end() && kept->levels == levels) {
     Analysed again = *kept;
     kept_.erase(kept);
     kept_.push_back(again);

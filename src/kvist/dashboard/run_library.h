@@ -54,7 +54,7 @@ class RunLibrary {
     std::int64_t run = 0;
   };
   [[nodiscard]] Result<Found> find(std::string_view id);
-  /// The analysis that an earlier question made, made again if levels have come since.
+  /// The analysis that an earlier question made, made again if levels have come since, or were measured again.
   [[nodiscard]] Result<Analysed> analysed(std::string_view id);
 
   std::vector<File> files_;

@@ -286,8 +286,8 @@ Result<void> read_parts(const Connection& connection, std::int64_t id, LevelReco
 Result<std::vector<LevelHead>> select_heads(const Connection& connection, std::int64_t run) {
   std::vector<LevelHead> heads;
   KVIST_TRY_VOID(for_each_row(connection,
-                              "SELECT id, position, mode, concurrency, repetition, seed FROM levels "
-                              "WHERE run = ?1 AND complete = 1 ORDER BY position",
+                              "SELECT id, position, mode, concurrency, repetition, seed, started_utc, started_ns "
+                              "FROM levels WHERE run = ?1 AND complete = 1 ORDER BY position",
                               run, [&](Statement& row) {
                                 LevelHead head;
                                 head.id = row.integer();
@@ -296,6 +296,8 @@ Result<std::vector<LevelHead>> select_heads(const Connection& connection, std::i
                                 head.concurrency = row.integer_as<std::uint32_t>();
                                 head.repetition = row.integer_as<std::uint32_t>();
                                 head.seed = row.integer_as<std::uint64_t>();
+                                head.started_utc = row.text();
+                                head.started = time_point(row);
                                 heads.push_back(head);
                               }));
   return heads;

@@ -27,6 +27,11 @@ struct LevelHead {
   std::uint32_t concurrency = 0;
   std::uint32_t repetition = 0;
   std::uint64_t seed = 0;
+  /// As in LevelRecord. A level that was measured again has the id of the one before it, and began at another instant.
+  std::string started_utc = {};
+  TimePoint started = {};
+
+  bool operator==(const LevelHead&) const = default;
 };
 
 /// Which of a level's large parts to load.
