@@ -269,5 +269,20 @@ TEST(Messages, ErrorsHaveAnthropicsTypes) {
             R"({"type":"error","error":{"type":"api_error","message":"<html>"},"request_id":null})");
 }
 
+TEST(Messages, ErrorsNameTheClientsFields) {
+  const auto told = [](std::string_view message) {
+    const std::string body = error_body(Dialect::kMessages, 400, openai::error_body(message, "t", "", 400), "");
+    const std::string begin = R"({"type":"error","error":{"type":"invalid_request_error","message":")";
+    return body.substr(begin.size(), body.find(R"("},"request_id")") - begin.size());
+  };
+  EXPECT_EQ(told("stop[1]: 500 bytes"), "stop_sequences[1]: 500 bytes");
+  EXPECT_EQ(told("user: too long"), "metadata.user_id: too long");
+  EXPECT_EQ(told("response_format.json_schema.schema: wrong"), "output_config.format: wrong");
+  EXPECT_EQ(told("the value of reasoning_effort is wrong"), "the value of output_config.effort is wrong");
+  EXPECT_EQ(told("max_tokens: the user must stop"), "max_tokens: the user must stop");
+  EXPECT_EQ(told("messages[0].content: wrong"), "messages[0].content: wrong");
+  EXPECT_EQ(told("my_response_format, response_format2"), "my_response_format, response_format2");
+}
+
 }  // namespace
 }  // namespace kvist::dialects::messages_test

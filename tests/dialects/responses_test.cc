@@ -7,6 +7,7 @@
 
 #include "kvist/base/json.h"
 #include "kvist/dialects/dialect.h"
+#include "kvist/openai/errors.h"
 #include "stream.h"
 
 namespace kvist::dialects::responses_test {
@@ -201,6 +202,21 @@ TEST(Responses, WhatIsKeptIsBounded) {
   }
   EXPECT_EQ(answer->on_event(R"({"id":"x","choices":[{"delta":{"content":"x"}}]})", out).error().code,
             ErrorCode::kTooLarge);
+}
+
+TEST(Responses, ErrorsNameTheClientsFields) {
+  const auto told = [](std::string_view message, std::string_view param) {
+    return error_body(Dialect::kResponses, 400, openai::error_body(message, "t", param, 400), "");
+  };
+  EXPECT_EQ(told("min_tokens: expected at most max_tokens, which is 5, got 6", "min_tokens"),
+            R"({"error":{"message":"min_tokens: expected at most max_output_tokens, which is 5, got 6","type":"t",)"
+            R"("param":"min_tokens","code":400}})");
+  EXPECT_EQ(told("messages[1].content[0].type: \"x\"", "messages[1].content[0].type"),
+            R"({"error":{"message":"input: \"x\"","type":"t","param":"input","code":400}})");
+  EXPECT_EQ(told("response_format: no", "response_format"),
+            R"({"error":{"message":"text.format: no","type":"t","param":"text.format","code":400}})");
+  EXPECT_EQ(told("all is wrong", ""), openai::error_body("all is wrong", "t", "", 400));
+  EXPECT_EQ(error_body(Dialect::kResponses, 502, "<html>", ""), "<html>");
 }
 
 }  // namespace

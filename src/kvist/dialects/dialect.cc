@@ -1,10 +1,13 @@
 #include "kvist/dialects/dialect.h"
 
+#include <optional>
 #include <utility>
 
 #include "kvist/base/json.h"
+#include "kvist/base/json_writer.h"
 #include "kvist/dialects/chat_answer.h"
 #include "kvist/dialects/count_answer.h"
+#include "kvist/dialects/field_names.h"
 #include "kvist/dialects/messages_answer.h"
 #include "kvist/dialects/messages_request.h"
 #include "kvist/dialects/responses_answer.h"
@@ -33,10 +36,38 @@ Result<Translation> translate(Dialect dialect, std::string_view body) {
   return fail(ErrorCode::kInternal, "an unknown dialect");
 }
 
+namespace {
+
+// An error in OpenAI's form, but for the names of fields as it was; anything else as it is.
+std::string renamed(Dialect dialect, std::string_view body) {
+  JsonDocument document({.root = "error"});
+  const auto root = document.parse_object(body);
+  const auto error = root ? root->peek("error") : std::nullopt;
+  const auto object = error ? error->if_object() : std::nullopt;
+  if (!object) return std::string(body);
+  JsonWriter json;
+  json.begin_object().key("error").begin_object();
+  for (const auto& [name, value] : *object) {
+    const std::optional<std::string_view> text = value.if_string();
+    json.key(name);
+    if (text && name == "message") {
+      json.value(in_own_names(dialect, *text));
+    } else if (text && name == "param") {
+      json.value(own_path(dialect, *text));
+    } else {
+      json.raw(value.minified());
+    }
+  }
+  json.end_object().end_object();
+  return json.take();
+}
+
+}  // namespace
+
 std::string error_body(Dialect dialect, int status, std::string_view openai_body, std::string_view request_id) {
+  if (dialect == Dialect::kResponses) return renamed(dialect, openai_body);
   const ChatError error = read_chat_error(openai_body);
-  if (dialect != Dialect::kResponses) return messages_error(status, error.message, request_id);
-  return std::string(openai_body);
+  return messages_error(status, in_own_names(dialect, error.message), request_id);
 }
 
 }  // namespace kvist::dialects

@@ -49,8 +49,8 @@ struct Translation {
 /// and has no counterpart in chat completions.
 [[nodiscard]] Result<Translation> translate(Dialect dialect, std::string_view body);
 
-/// An error in the dialect's form. `openai_body` is an error in OpenAI's form, or any text, of which a part becomes the
-/// message.
+/// An error in the dialect's form, with its names of the fields. `openai_body` is an error in OpenAI's form, or any
+/// text, of which a part becomes the message.
 [[nodiscard]] std::string error_body(Dialect dialect, int status, std::string_view openai_body,
                                      std::string_view request_id);
 
