@@ -25,7 +25,7 @@ CONFINED = {
     r"boost/(?!math/)": {"net"},
     r"zmq": {"net"},
     r"openssl/": {"net"},
-    r"zlib\.h": {"net"},
+    r"zlib\.h": {"base", "net"},
     r"zstd\.h": {"net"},
     r"grpc(pp)?/": {"epp"},
     r"^nats": {"nats"},

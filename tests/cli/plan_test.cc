@@ -145,6 +145,44 @@ TEST_F(PlanCommandTest, WhatIfRefusesNumbersOutOfTheirRangeBeforeItReadsTheRecor
   EXPECT_THAT(error_of({"--seeds", "0"}), HasSubstr("--seeds: 0; expected 1 to 1000"));
 }
 
+TEST_F(PlanCommandTest, WhatIfReadsWhatDynamoWrote) {
+  const std::string trace = KVIST_SOURCE_DIR "/tests/golden/traces/dynamo-1.6.1-requests.jsonl";
+  const std::string fleet = folder_ + "/fleet.yaml";
+  std::ofstream(fleet) << "deployment: {workers: {count: 3, block_size: 32, kv_blocks: 11500, max_batch_size: 64, "
+                          "max_num_tokens: 2048, step_time: {fixed: 10 ms, per_prefill_token: 94 us, "
+                          "per_sequence: 0 us, per_kv_token: 40 ns}}}\n";
+  const auto what_if = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"what-if", trace, "-f", fleet, "--warmup", "0", "--seeds", "1", "--max-error", "100"});
+    return kvist(more);
+  };
+  const Ran as_dynamo = what_if({"--mode", "kv"});
+  ASSERT_EQ(as_dynamo.status, 0) << as_dynamo.err;
+  EXPECT_THAT(as_dynamo.out, AllOf(HasSubstr("54 requests over"), HasSubstr("39 of them after an earlier answer"),
+                                   HasSubstr("3 workers  dynamo ")));
+  const Ran in_turns = what_if({"--recorded-mode", "round_robin"});
+  ASSERT_EQ(in_turns.status, 0) << in_turns.err;
+  EXPECT_THAT(in_turns.out, HasSubstr("3 workers  round_robin "));
+  EXPECT_THAT(what_if({"--recorded-mode", "best"}).err, HasSubstr("best"));
+
+  const std::string own = folder_ + "/own.jsonl";
+  std::ofstream(own) << R"({"kvist_record":1,"recording":1,"part":0,"model":"m","tokens_per_hash":16,"workers":["a"]})"
+                     << "\n"
+                     << R"({"timestamp":0,"input_length":5,"output_length":1,"hash_ids":[],"mode":"kv",)"
+                     << R"("outcome":"completed","worker":"a","latency_ms":1})"
+                     << "\n";
+  EXPECT_THAT(kvist({"what-if", own, "-f", fleet, "--recorded-mode", "kv"}).err,
+              HasSubstr("--recorded-mode: " + own + " says itself how each request was routed"));
+
+  const std::string apart = folder_ + "/apart.jsonl";
+  std::ofstream(apart) << R"({"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":9,)"
+                       << R"("request":{"request_received_ms":1,"output_tokens":1,"worker":{"prefill_worker_id":1,)"
+                       << R"("decode_worker_id":2},"replay":{"trace_block_size":4,"input_length":3,)"
+                       << R"("input_sequence_hashes":[5]}}})"
+                       << "\n";
+  EXPECT_THAT(kvist({"what-if", apart, "-f", fleet}).err,
+              HasSubstr("1 of 1 prompts were computed by other workers than gave the answers"));
+}
+
 TEST_F(PlanCommandTest, FitWritesAReadableProfile) {
   const std::string out = folder_ + "/own.yaml";
   const Ran ran = kvist({"fit", "--reference", reference_, "--sweep", sweep_, "--free", "launch.fixed,intake.fixed",

@@ -1,16 +1,20 @@
 // fuzz: workload
-// The reader of records of traffic: any bytes give requests in the order of arrival that follow earlier ones, or an
-// error.
+// The readers of records of traffic, kvist's and Dynamo's: any bytes give requests in the order of arrival that follow
+// earlier ones, or an error.
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "kvist/base/check.h"
+#include "kvist/workload/dynamo_trace.h"
 #include "kvist/workload/recorded_traffic.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(data, data + size);
-  const auto traffic = kvist::workload::parse_record(text, "fuzz");
+  const bool is_dynamos = kvist::workload::is_dynamo_trace(std::string_view(text).substr(0, text.find('\n')));
+  const auto traffic =
+      is_dynamos ? kvist::workload::parse_dynamo_trace(text, "fuzz") : kvist::workload::parse_record(text, "fuzz");
   if (!traffic) return 0;
   const auto& requests = traffic->trace.requests;
   KVIST_CHECK(requests.size() == traffic->observed.size(), "each request was observed");

@@ -67,12 +67,15 @@ def mocker(folder, model, workers=1, events=None, replay=None, step_table=None):
 class Frontend:
     """Dynamo's HTTP server, and its router where it has several mockers."""
 
-    def __init__(self, folder, mode="round-robin"):
+    def __init__(self, folder, mode="round-robin", trace=None):
+        """`trace`: a file, *.jsonl.gz, for what Dynamo writes of each request: its name gets a number before the ending."""
+        written = {"DYN_REQUEST_TRACE": "1", "DYN_REQUEST_TRACE_FILE_FORMAT": "jsonl_gz",
+                   "DYN_REQUEST_TRACE_FILE_PATH": str(trace).removesuffix(".jsonl.gz")} if trace else {}
         self.port = peer.free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.process = peer.PeerProcess([peer.program("dynamo"), "-m", "dynamo.frontend", "--http-host", "127.0.0.1", "--http-port", self.port,
-                                         "--router-mode", mode, *PLANES], pathlib.Path(folder) / "frontend.log", env=environment(folder),
-                                        cwd=folder)
+                                         "--router-mode", mode, *PLANES], pathlib.Path(folder) / "frontend.log",
+                                        env={**environment(folder), **written}, cwd=folder)
 
     def await_ready(self, seconds=120):
         self.process.await_ready(lambda: chat(self.url, "hello", 1)[0] == 200, seconds)

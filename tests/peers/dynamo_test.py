@@ -182,6 +182,73 @@ def frontends():
                  "random tokens. First answer: from the frontend's start, its engines being up.")
 
 
+WHAT_IF = {"seed": 3, "turns_min": 2, "turns_max": 5, "starters": 4, "starter_tokens_min": 1_500, "starter_tokens_max": 1_500,
+           "max_tokens": 100, "ignore_eos": "true", "target_rps": 1_000}
+
+
+def recorded(folder, mode):
+    """(the trace that Dynamo writes of 36 streams over 45 s to three mockers, the client's summary)"""
+    folder.mkdir()
+    with contextlib.ExitStack() as stack:
+        model = dynamo_peer.padded_model(folder / "model")
+        mocker = dynamo_peer.mocker(folder, model, 3, step_table=dynamo_peer.write_step_table(folder / "steps.npz"))
+        stack.callback(mocker.stop)
+        mocker.await_ready(lambda: any(path.is_file() for path in (folder / "discovery").rglob("*")), 60)
+        time.sleep(3)
+        frontend = dynamo_peer.Frontend(folder, mode, folder / "trace.jsonl.gz").await_ready()
+        stack.callback(frontend.stop)
+        said = kvist_loadgen.run(folder, frontend.url, WHAT_IF, 36, 45, MODEL)
+        time.sleep(3)  # its rows are written every second
+    return sorted(folder.glob("trace.*.jsonl.gz"))[0], said
+
+
+def what_if():
+    """What Dynamo wrote of its requests, read by kvist what-if: what happened under round-robin, and what under its kv"""
+    rows, answers = [], {}
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        step = ", ".join(f"{name}: {value}" for name, value in STEP_TIME.items())
+        (folder / "fleet.yaml").write_text(f"""deployment:
+  workers:
+    count: 3
+    block_size: {BLOCK_SIZE}
+    kv_blocks: {KV_BLOCKS}
+    max_batch_size: {SLOTS}
+    max_num_tokens: {STEP_TOKENS}
+    max_model_len: 32768
+    step_time: {{{step}}}
+""")
+        runs = {mode: recorded(folder / mode, mode) for mode in ("round-robin", "kv")}
+        names = {"round-robin": "round_robin", "kv": "dynamo"}
+        other_of = {"round-robin": "kv", "kv": "round-robin"}
+        for mode, (trace, said) in runs.items():
+            other = other_of[mode]
+            done = subprocess.run([deployment.BINARY, "what-if", trace, "-f", folder / "fleet.yaml", "--recorded-mode", names[mode], "--mode",
+                                   names[other], "--json", folder / f"{mode}.json"], capture_output=True, text=True)
+            report.check(f"what Dynamo wrote of its {mode}, simulated: within the limits of what-if", done.returncode == 0,
+                         (done.stderr or done.stdout)[-400:] if done.returncode else "")
+            if done.returncode:
+                continue
+            answers[mode] = json.loads((folder / f"{mode}.json").read_text())
+            report.check("every turn of the client and the one that found the frontend ready are in it",
+                         answers[mode]["requests"] == said.succeeded + 1 and said.failed == 0,
+                         f"{answers[mode]['requests']} requests, {said.succeeded} turns {said.error}".strip())
+        for mode, answer in answers.items():
+            other = other_of[mode]
+            if other not in answers:
+                continue
+            predicted = next(each for each in answer["predictions"] if each["mode"] == names[other])
+            measured = answers[other]["observed"]
+            for figure in ("ttft_p50_ms", "ttft_p95_ms", "tpot_p50_ms", "latency_p50_ms"):
+                rows.append([f"{mode} -> {other}", figure.removesuffix("_ms").replace("_", " "), f"{answer['observed'][figure]:.1f} ms",
+                             f"{100 * (answer['fitted'][figure] / answer['observed'][figure] - 1):+.1f} %",
+                             f"{predicted['figures'][figure]:.1f} ms", f"{measured[figure]:.1f} ms",
+                             f"{100 * (predicted['figures'][figure] / measured[figure] - 1):+.1f} %"])
+    report.table("Dynamo's request traces in kvist what-if: 36 conversations at once over 45 s at three mockers under one routing mode of Dynamo's, "
+                 "what the other mode would do, and what it did", ["from -> to", "figure", "observed", "simulated", "predicted", "measured", "off"], rows,
+                 "Times are Dynamo's own, of two runs. Simulated: with fitted times, on half of the run that the fit has not seen.")
+
+
 TRACES = [
     ("chat: 10 starters of 3,500 to 4,000 tokens, 3 to 5 turns",
      {"seed": 11, "turns_min": 3, "turns_max": 5, "starters": 10, "starter_tokens_min": 3_500, "starter_tokens_max": 4_000, "max_tokens": 512,
@@ -272,4 +339,4 @@ def replay():
                  "lack the 10 ms. Traces are `kvist trace generate`'s, in Mooncake's format: " + "; ".join(name for name, *_ in TRACES) + ".")
 
 
-report.run(mockers_behind_kvist, indexer_on_kvist_events, frontends, replay)
+report.run(mockers_behind_kvist, indexer_on_kvist_events, frontends, what_if, replay)

@@ -325,8 +325,9 @@ struct FitArguments {
 [[nodiscard]] Result<void> run_fit(const FitArguments& arguments);
 
 struct WhatIfArguments {
-  std::string record;  ///< of a gateway: *.jsonl
-  std::string file;    ///< the deployment that answered
+  std::string record;         ///< of a gateway, or a trace of Dynamo's: *.jsonl
+  std::string file;           ///< the deployment that answered
+  std::string recorded_mode;  ///< how it was routed, where the record does not tell; empty: as it says, or dynamo
   std::vector<std::string> modes;
   std::vector<std::uint32_t> workers;
   std::vector<std::string> deployments;

@@ -25,9 +25,14 @@ void PlanCommandLine::add_plan(CLI::App& app, Action& action) {
 void PlanCommandLine::add_what_if(CLI::App& app, Action& action) {
   WhatIfArguments& a = what_if_;
   CLI::App* command = app.add_subcommand("what-if", "recorded traffic under other policies and fleets, simulated");
-  command->add_option("record", a.record, "what `gateway: {record: FILE}` wrote, *.jsonl")->required();
+  command
+      ->add_option("record", a.record,
+                   "what `gateway: {record: FILE}` wrote, or a request trace of NVIDIA Dynamo, *.jsonl or *.jsonl.gz")
+      ->required();
   command->add_option("-f,--file", a.file, "file with the `deployment:` that answered, its engines as timed ones")
       ->required();
+  command->add_option("--recorded-mode", a.recorded_mode,
+                      "how the requests were routed, for a trace of Dynamo's; without it, dynamo (its kv)");
   command->add_option("--mode", a.modes, "what this routing mode would have done; may be repeated");
   command->add_option("--workers", a.workers, "and so many workers; may be repeated");
   command->add_option("--deployment", a.deployments, "and the deployment of this file; may be repeated");

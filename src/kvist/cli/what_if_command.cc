@@ -88,12 +88,31 @@ Result<planning::WhatIfOptions> options_of(const WhatIfArguments& arguments) {
   return options;
 }
 
+/// What Dynamo's traces do not tell is said by --recorded-mode.
+Result<void> set_mode(const WhatIfArguments& arguments, workload::RecordedTraffic& traffic) {
+  if (traffic.prefilled_elsewhere > 0) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("{}: {} of {} prompts were computed by other workers than gave the answers; simulated "
+                            "workers do both",
+                            arguments.record, traffic.prefilled_elsewhere, traffic.observed.size()));
+  }
+  if (arguments.recorded_mode.empty()) return {};
+  if (traffic.tells_modes) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--recorded-mode: {} says itself how each request was routed", arguments.record));
+  }
+  KVIST_TRY(const spec::RoutingMode mode, spec::parse_routing_mode(arguments.recorded_mode));
+  for (workload::ObservedRequest& observed : traffic.observed) observed.mode = mode;
+  return {};
+}
+
 }  // namespace
 
 Result<void> run_what_if(const WhatIfArguments& arguments) {
   KVIST_TRY(const planning::WhatIfOptions options, options_of(arguments));
   KVIST_TRY_VOID(check_writable(arguments.json));
-  KVIST_TRY(const workload::RecordedTraffic traffic, workload::load_record(arguments.record));
+  KVIST_TRY(workload::RecordedTraffic traffic, workload::load_traffic(arguments.record));
+  KVIST_TRY_VOID(set_mode(arguments, traffic));
   WhatIfCase as_it_was;
   KVIST_TRY(as_it_was.situation.deployment, spec::load_deployment_of_one_model(arguments.file));
   as_it_was.situation.mode = planning::recorded_mode(traffic);

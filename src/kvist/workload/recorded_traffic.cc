@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "kvist/workload/dynamo_trace.h"
 #include "kvist/workload/text_lines.h"
 #include "kvist/workload/trace_line.h"
 #include "kvist/workload/trace_links.h"
@@ -83,6 +84,11 @@ Result<RecordedTraffic> load_record(const std::string& path, const TraceLimits& 
     if (!std::filesystem::is_regular_file(file, error)) break;
   }
   return reader.finish(path);
+}
+
+Result<RecordedTraffic> load_traffic(const std::string& path, const TraceLimits& limits) {
+  return is_dynamo_trace(first_line_of_file(path, kHeadBytes)) ? load_dynamo_trace(path, limits)
+                                                               : load_record(path, limits);
 }
 
 }  // namespace kvist::workload

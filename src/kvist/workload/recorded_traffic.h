@@ -1,4 +1,4 @@
-// Traffic that a gateway recorded: a trace, and how each request was answered.
+// Traffic that a gateway recorded, kvist's or another one: a trace, and how each request was answered.
 #pragma once
 
 #include <cstddef>
@@ -47,6 +47,8 @@ struct RecordedTraffic {
   Trace trace = {};
   std::vector<ObservedRequest> observed = {};  ///< by place in the trace
   std::size_t unserved = 0;                    ///< left out: no worker answered them
+  bool tells_modes = true;                     ///< otherwise ObservedRequest::mode is a guess
+  std::size_t prefilled_elsewhere = 0;         ///< requests whose prompts other workers computed than gave the answers
 };
 
 /// Reads the text of one file. A last line without an end is left out, because its writer was stopped.
@@ -54,6 +56,9 @@ struct RecordedTraffic {
                                                    const TraceLimits& limits = {});
 /// Reads FILE and, if they are of the same recording, FILE.1, FILE.2 and so on.
 [[nodiscard]] Result<RecordedTraffic> load_record(const std::string& path, const TraceLimits& limits = {});
+
+/// Reads a record of kvist's, or what tells as much: a trace of Dynamo's.
+[[nodiscard]] Result<RecordedTraffic> load_traffic(const std::string& path, const TraceLimits& limits = {});
 
 /// Whether a file begins as a record does.
 [[nodiscard]] bool is_record(std::string_view first_line);

@@ -1,7 +1,8 @@
 #include "kvist/workload/text_lines.h"
 
-#include <fstream>
 #include <utility>
+
+#include "kvist/base/unpacked_file.h"
 
 namespace kvist::workload {
 namespace {
@@ -29,16 +30,14 @@ Result<void> for_each_line(std::string_view text, const OnLine& on_line) {
 }
 
 Result<void> for_each_line_of_file(const std::string& path, std::size_t line_bytes, const OnLine& on_line) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail(ErrorCode::kNotFound, path + ": cannot be opened");
+  KVIST_TRY(UnpackedFile file, UnpackedFile::open(path));
   std::string pending;  // a line whose end has not come yet
   std::string piece(kPieceBytes, '\0');
   bool is_first = true;
   for (bool more = true; more;) {
-    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-    more = static_cast<bool>(file);
-    if (file.bad()) return fail(ErrorCode::kInternal, path + ": cannot be read");
-    pending.append(piece, 0, static_cast<std::size_t>(file.gcount()));
+    KVIST_TRY(const std::size_t count, file.read(piece));
+    more = count == piece.size();
+    pending.append(piece, 0, count);
     std::string_view rest = std::exchange(is_first, false) ? without_mark(pending) : pending;
     for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
       KVIST_TRY_VOID(on_line(rest.substr(0, end), true));
@@ -55,10 +54,10 @@ Result<void> for_each_line_of_file(const std::string& path, std::size_t line_byt
 }
 
 std::string first_line_of_file(const std::string& path, std::size_t most_bytes) {
-  std::ifstream file(path, std::ios::binary);
+  Result<UnpackedFile> file = UnpackedFile::open(path);
+  if (!file) return {};
   std::string text(most_bytes, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(most_bytes));
-  text.resize(static_cast<std::size_t>(file.gcount()));
+  text.resize(file->read(text).value_or(0));
   return std::string(without_mark(text).substr(0, without_mark(text).find('\n')));
 }
 

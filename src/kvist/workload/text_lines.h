@@ -1,4 +1,5 @@
-// Line by line through a text or a file, without the byte order mark that it may begin with.
+// Line by line through a text or a file, which may be packed by gzip, without the byte order mark that it may begin
+// with.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +20,8 @@ using OnLine = std::function<Result<void>(std::string_view line, bool ended)>;
 /// length.
 [[nodiscard]] Result<void> for_each_line_of_file(const std::string& path, std::size_t line_bytes,
                                                  const OnLine& on_line);
+/// As much of a first line shows what a file is.
+inline constexpr std::size_t kHeadBytes = 512;
 /// The first line of a file, as far as it is not longer than `most_bytes`; empty where there is no such file.
 [[nodiscard]] std::string first_line_of_file(const std::string& path, std::size_t most_bytes);
 

@@ -1,5 +1,6 @@
 #include "kvist/workload/trace_file.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -7,6 +8,7 @@
 
 #include "kvist/base/json_writer.h"
 #include "kvist/base/output_file.h"
+#include "kvist/workload/dynamo_trace.h"
 #include "kvist/workload/recorded_traffic.h"
 #include "kvist/workload/text_lines.h"
 #include "kvist/workload/trace_line.h"
@@ -55,6 +57,10 @@ Result<Trace> parse_trace(std::string_view text, const std::string& name, const 
     KVIST_TRY(RecordedTraffic traffic, parse_record(text, name, limits));
     return std::move(traffic.trace);
   }
+  if (is_dynamo_trace(text.substr(0, std::min(text.find('\n'), kHeadBytes)))) {
+    KVIST_TRY(RecordedTraffic traffic, parse_dynamo_trace(text, name, limits));
+    return std::move(traffic.trace);
+  }
   TraceReader reader(name, limits);
   KVIST_TRY_VOID(for_each_line(text, [&](std::string_view line, bool) { return reader.add_line(line); }));
   return reader.finish(tokens_per_hash);
@@ -65,9 +71,9 @@ Result<Trace> load_trace(const std::string& path, const TraceLimits& limits, std
   if (std::error_code unknown; std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path)) {
     return fail(ErrorCode::kInvalidArgument, path + ": not a regular file; want a trace as one");
   }
-  constexpr std::size_t kHeadBytes = 64;
-  if (is_record(first_line_of_file(path, kHeadBytes))) {
-    KVIST_TRY(RecordedTraffic traffic, load_record(path, limits));
+  const std::string first_line = first_line_of_file(path, kHeadBytes);
+  if (is_record(first_line) || is_dynamo_trace(first_line)) {
+    KVIST_TRY(RecordedTraffic traffic, load_traffic(path, limits));
     return std::move(traffic.trace);
   }
   TraceReader reader(path, limits);

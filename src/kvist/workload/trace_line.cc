@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <utility>
 
-#include "kvist/base/random.h"
+#include "kvist/workload/trace_fields.h"
 
 namespace kvist::workload {
 namespace {
 
-constexpr double kMaxMilliseconds = 1e12;  // 31 years: far from the end of 64 bits of nanoseconds
-constexpr std::uint64_t kMaxTokens = 16U << 20;
 constexpr std::size_t kDepth = 8;  // a request is a flat object with one list
 constexpr std::string_view kMilliseconds = "milliseconds, a number from 0 to 1e12";
 constexpr std::string_view kSeconds = "seconds, a number from 0 to 1e9";
@@ -23,32 +20,6 @@ JsonRules rules(const TraceLimits& limits) {
 /// What ended before any worker had work with it: replaying it would add work that there was not.
 bool reached_worker(std::string_view outcome) {
   return outcome == "completed" || outcome == "client_gone" || outcome == "timed_out" || outcome == "broken_stream";
-}
-
-/// Whole milliseconds stay exact; others are kept to the microsecond.
-Duration duration_of(double ms) {
-  if (ms == std::floor(ms)) return std::chrono::milliseconds(static_cast<std::int64_t>(ms));
-  return std::chrono::microseconds(std::llround(ms * 1e3));
-}
-
-/// A time in units of so many milliseconds; nothing if it is absent.
-Result<std::optional<Duration>> find_time(const JsonObject& object, std::string_view name, std::string_view expected,
-                                          double unit_ms = 1) {
-  KVIST_TRY(const std::optional<JsonValue> value, object.find(name));
-  if (!value) return std::nullopt;
-  const double number = value->if_double().value_or(-1);
-  if (!(number >= 0 && number * unit_ms <= kMaxMilliseconds)) return value->expected(expected);
-  return duration_of(number * unit_ms);
-}
-
-/// A name, which may be a number or a text, hashed; nothing if it is absent.
-Result<std::optional<std::uint64_t>> find_name(const JsonObject& object, std::string_view name) {
-  KVIST_TRY(const std::optional<JsonValue> value, object.find(name));
-  if (!value) return std::nullopt;
-  if (const auto number = value->if_int()) return mix_seed({static_cast<std::uint64_t>(*number)});
-  if (const auto number = value->if_unsigned()) return mix_seed({*number});
-  if (const auto text = value->if_string()) return mix_seed({seed_part("name"), seed_part(*text)});
-  return value->expected("a name or a whole number");
 }
 
 /// Timestamps of the two dialects differ by a factor of 1000, so a row is never taken to be of the other one.
@@ -107,11 +78,6 @@ Result<void> read_observed(const JsonObject& object, TraceLine& line) {
   return {};
 }
 
-Result<std::uint32_t> tokens(const JsonObject& object, std::string_view key, std::uint64_t least) {
-  KVIST_TRY(const std::uint64_t tokens, object.require_unsigned(key, least, kMaxTokens));
-  return static_cast<std::uint32_t>(tokens);
-}
-
 }  // namespace
 
 TraceLineParser::TraceLineParser(std::string name, const TraceLimits& limits)
@@ -153,8 +119,8 @@ Result<TraceLine> TraceLineParser::read_line(std::string_view text) {
   }
   if (is_record_) KVIST_TRY_VOID(read_observed(object, line));
   // What reached no worker may have been refused before anybody knew its length.
-  KVIST_TRY(line.request.input_tokens, tokens(object, "input_length", line.reached_worker ? 1 : 0));
-  KVIST_TRY(line.request.output_tokens, tokens(object, "output_length", 0));
+  KVIST_TRY(line.request.input_tokens, require_tokens(object, "input_length", line.reached_worker ? 1 : 0));
+  KVIST_TRY(line.request.output_tokens, require_tokens(object, "output_length", 0));
   KVIST_TRY(line.request.hash_ids, hash_ids(object));
   return line;
 }

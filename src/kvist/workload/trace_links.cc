@@ -112,7 +112,8 @@ Result<std::optional<FollowUp>> follow_up_of(const TraceLine& line, std::size_t 
 
 class RecordLinks {
  public:
-  explicit RecordLinks(const std::vector<TraceLine>& lines) : lines_(&lines), continued_(lines.size()) {}
+  RecordLinks(const std::vector<TraceLine>& lines, Duration rounding)
+      : lines_(&lines), rounding_(rounding), continued_(lines.size()) {}
 
   /// To be called in the order of arrival.
   std::optional<FollowUp> next(std::uint32_t place) {
@@ -125,14 +126,18 @@ class RecordLinks {
     }
     if (!before) return std::nullopt;
     continued_[*before] = true;
-    return FollowUp{.request = *before,
-                    .pause = std::chrono::round<std::chrono::microseconds>(line.request.at - end_of(*before))};
+    const Duration pause = std::max(Duration{}, line.request.at - end_of(*before));
+    return FollowUp{.request = *before, .pause = std::chrono::round<std::chrono::microseconds>(pause)};
   }
 
  private:
   [[nodiscard]] Duration end_of(std::uint32_t place) const {
     const TraceLine& line = (*lines_)[place];
     return line.request.at + from_milliseconds(line.observed->latency_ms);
+  }
+
+  [[nodiscard]] bool ended_before(std::uint32_t place, const TraceLine& line) const {
+    return end_of(place) <= line.request.at + rounding_;
   }
 
   [[nodiscard]] std::optional<std::uint32_t> last_of_session(const TraceLine& line) const {
@@ -142,8 +147,7 @@ class RecordLinks {
       const std::vector<std::uint64_t>& before = (*lines_)[place].request.hash_ids;
       const std::vector<std::uint64_t>& ids = line.request.hash_ids;
       const bool goes_on = before.empty() || (before.size() <= ids.size() && ids[before.size() - 1] == before.back());
-      return goes_on && end_of(place) <= line.request.at &&
-             line.request.input_tokens > (*lines_)[place].request.input_tokens;
+      return goes_on && ended_before(place, line) && line.request.input_tokens > (*lines_)[place].request.input_tokens;
     });
   }
 
@@ -155,7 +159,7 @@ class RecordLinks {
       if (found == by_last_id_.end()) continue;
       const auto goes_on = [&](std::uint32_t place) {
         const TraceRequest& earlier = (*lines_)[place].request;
-        return !continued_[place] && earlier.hash_ids.size() == blocks && end_of(place) <= line.request.at &&
+        return !continued_[place] && earlier.hash_ids.size() == blocks && ended_before(place, line) &&
                line.request.input_tokens > earlier.input_tokens + earlier.output_tokens;
       };
       if (const auto place = latest(found->second, goes_on)) return place;
@@ -176,6 +180,7 @@ class RecordLinks {
   }
 
   const std::vector<TraceLine>* lines_;
+  const Duration rounding_;
   std::vector<bool> continued_;
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> of_session_;
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> by_last_id_;
@@ -218,12 +223,12 @@ Result<Trace> linked_trace(std::vector<TraceLine> lines, const TraceLineParser& 
   return trace;
 }
 
-RecordedTraffic linked_record(RecordHead head, std::vector<TraceLine> lines) {
+RecordedTraffic linked_record(RecordHead head, std::vector<TraceLine> lines, Duration rounding) {
   RecordedTraffic traffic{.head = std::move(head)};
   traffic.trace.tokens_per_hash = traffic.head.tokens_per_hash;
   traffic.unserved = std::erase_if(lines, [](const TraceLine& line) { return !line.reached_worker; });
   sort_by_instant(lines);
-  RecordLinks links(lines);
+  RecordLinks links(lines, rounding);
   std::vector<std::optional<FollowUp>> after(lines.size());
   for (std::uint32_t place = 0; place < lines.size(); ++place) after[place] = links.next(place);
   for (std::size_t place = 0; place < lines.size(); ++place) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kvist/base/error.h"
+#include "kvist/base/time.h"
 #include "kvist/workload/recorded_traffic.h"
 #include "kvist/workload/trace.h"
 #include "kvist/workload/trace_line.h"
@@ -20,7 +21,8 @@ namespace kvist::workload {
 /// taken to have waited for an earlier one that had been answered and with whose prompt its own begins; the pause is
 /// the time between. If several fit, it is the one that ended last: among those of its session if the client named one,
 /// because one name may stand for many conversations; otherwise among those that no request continues yet, and only if
-/// the prompt has room for the answer.
-[[nodiscard]] RecordedTraffic linked_record(RecordHead head, std::vector<TraceLine> lines);
+/// the prompt has room for the answer. `rounding` is by how much an instant may be too early because it was rounded
+/// down: an answer that ended by so much later than the request came still counts as one it waited for, with no pause.
+[[nodiscard]] RecordedTraffic linked_record(RecordHead head, std::vector<TraceLine> lines, Duration rounding = {});
 
 }  // namespace kvist::workload
