@@ -31,13 +31,16 @@ struct Row {
   std::string ids = {};
   std::string session = {};
   std::string outcome = "completed";
+  std::string worker = "b";
+  std::string cached = {};
 };
 std::string line(const Row& row) {
   return fmt::format(R"({{"timestamp":{},"input_length":{},"output_length":{},"hash_ids":[{}]{},"mode":"kv",)"
-                     R"("outcome":"{}","worker":"b","stream":true,"ttft_ms":3.5,"tpot_ms":1.25,"latency_ms":{}}})"
+                     R"("outcome":"{}","worker":"{}","stream":true,"ttft_ms":3.5,"tpot_ms":1.25,"latency_ms":{}{}}})"
                      "\n",
                      row.at_ms, row.input, row.output, row.ids,
-                     row.session.empty() ? "" : ",\"session_id\":" + row.session, row.outcome, row.latency_ms);
+                     row.session.empty() ? "" : ",\"session_id\":" + row.session, row.outcome, row.worker,
+                     row.latency_ms, row.cached.empty() ? "" : ",\"cached_tokens\":" + row.cached);
 }
 
 std::vector<std::string> follow_ups_of(const Trace& trace) {
@@ -96,6 +99,37 @@ TEST(RecordedTraffic, WithoutSessionsPromptsTellWhatGoesOn) {
       "r");
   ASSERT_TRUE(traffic.has_value()) << traffic.error().message;
   EXPECT_THAT(follow_ups_of(traffic->trace), ElementsAre("2 <- 1 + 9", "3 <- 0 + 21"));
+}
+
+// Blocks of 16. The prompt before has 40 tokens, so two complete blocks, and the answer ends the third.
+TEST(RecordedTraffic, CachedTokensTellWhetherTheAnswerIsInTheNextPrompt) {
+  const auto session = [](int number, const std::string& cached, const Row& then = {}) {
+    const std::string name = fmt::to_string(number);
+    return line({.at_ms = 0, .latency_ms = 1, .input = 40, .output = 20, .ids = "1,2", .session = name}) +
+           line({.at_ms = 5.0 + number,
+                 .latency_ms = 1,
+                 .input = then.input > 0 ? then.input : 80,
+                 .output = 1,
+                 .ids = "1,2,3",
+                 .session = name,
+                 .worker = then.worker,
+                 .cached = cached});
+  };
+  const auto answers_in_prompts = [](const std::string& lines) {
+    const auto traffic = parse_record(head() + lines, "r");
+    EXPECT_TRUE(traffic.has_value());
+    std::vector<bool> found;
+    for (const TraceRequest& request : traffic->trace.requests)
+      if (request.after) found.push_back(request.after->has_answer);
+    return found;
+  };
+  EXPECT_THAT(answers_in_prompts(session(1, "48") + session(2, "32") + session(3, "64")),
+              ElementsAre(true, false, true));
+  EXPECT_THAT(answers_in_prompts(session(1, "")), ElementsAre(true)) << "nothing is known of any";
+  // What tells nothing: memory that was lost, another worker, a prompt without room for the answer's block.
+  const std::string untold = session(4, "16") + session(5, "32", {.worker = "a"}) + session(6, "32", {.input = 48});
+  EXPECT_THAT(answers_in_prompts(session(1, "48") + untold), ElementsAre(true, true, true, true));
+  EXPECT_THAT(answers_in_prompts(session(1, "32") + untold), ElementsAre(false, false, false, false));
 }
 
 TEST(RecordedTraffic, ErrorsNameTheLine) {

@@ -126,6 +126,17 @@ TEST(TraceSource, WhatFollowsGoesWhenALateAnswerComesAndWithoutOneAfterAFailure)
   EXPECT_EQ(third[0].intended, at(9'000));
 }
 
+TEST(TraceSource, AnAnswerThatIsNotInTheNextPromptIsNotSent) {
+  Trace trace = *trace_with_session();
+  trace.requests[1].after->has_answer = false;
+  TraceSource source(std::make_shared<const Trace>(std::move(trace)), {}, at(0));
+  (void)source.poll(at(0));
+  (void)source.on_turn_finished(ConversationId(0), "first", TurnOutcome::kSucceeded, at(100));
+  const auto second = source.poll(at(500));
+  EXPECT_THAT(ids_of(second), ElementsAre(1)) << "it waits all the same";
+  EXPECT_EQ(second[0].messages.size(), 1U);
+}
+
 TEST(TraceSource, InAClosedLoopASessionKeepsItsPlace) {
   TraceSource source(trace_with_session(), {.loop = spec::TraceLoop::kClosed, .concurrency = 1}, at(0));
   std::vector<std::uint64_t> order = ids_of(source.poll(at(0)));

@@ -19,6 +19,9 @@ struct FollowUp {
   /// How long after the end of that answer it was sent; nothing: at its own instant, or at the end of that answer if it
   /// comes later.
   std::optional<Duration> pause = {};
+  /// Whether the prompt has that answer in it, token by token. Clients leave out what a model thought, and a text that
+  /// came as some tokens may be read as others.
+  bool has_answer = true;
 
   bool operator==(const FollowUp&) const = default;
 };

@@ -39,6 +39,7 @@ const TraceFollowUps::Said* TraceFollowUps::said_before(std::uint32_t place) con
   if (before_.empty() || before_[place] == kNone) return nullptr;
   const auto kept = kept_.find(before_[place]);
   if (kept == kept_.end() || !kept->second.answered) return nullptr;
+  if (!trace_->requests[place].after->has_answer) return nullptr;
   if (!begins_with(trace_->requests[place], trace_->requests[before_[place]])) return nullptr;
   return &kept->second.said;
 }

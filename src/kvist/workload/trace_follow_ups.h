@@ -28,7 +28,7 @@ class TraceFollowUps {
   void for_each_follower(std::uint32_t place, const std::function<void(std::uint32_t)>& call) const;
 
   /// What was said up to the answer that this request goes on from; null if it follows no request, if that one was not
-  /// answered, or if its prompt begins otherwise.
+  /// answered, if its answer is not in the prompt (FollowUp::has_answer), or if the prompt begins otherwise.
   struct Said {
     std::vector<text::ChatMessage> messages = {};
     std::string answer = {};

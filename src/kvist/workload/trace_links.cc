@@ -186,6 +186,38 @@ class RecordLinks {
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> by_last_id_;
 };
 
+/// Whether a request's prompt has the answer in it that it waited for; nothing where its cached tokens do not tell:
+/// another worker, memory that was lost, an answer that fills no block.
+std::optional<bool> has_answer(const TraceRequest& request, const ObservedRequest& seen, const TraceRequest& before,
+                               const ObservedRequest& seen_before, std::uint64_t tokens_per_block) {
+  if (!seen.cached_tokens || seen.worker.empty() || seen.worker != seen_before.worker) return std::nullopt;
+  const std::uint64_t of_prompt = before.input_tokens / tokens_per_block;
+  const std::uint64_t first_of_answer = (of_prompt + 1) * tokens_per_block;
+  // Neither an answer's last token nor a prompt's is ever found in the cache.
+  const std::uint64_t computed = std::uint64_t{before.input_tokens} + before.output_tokens;
+  if (computed <= first_of_answer || request.input_tokens <= first_of_answer) return std::nullopt;
+  if (*seen.cached_tokens >= first_of_answer) return true;
+  if (of_prompt > 0 && *seen.cached_tokens >= of_prompt * tokens_per_block) return false;
+  return std::nullopt;
+}
+
+void find_answers_in_prompts(RecordedTraffic& traffic) {
+  std::vector<TraceRequest>& requests = traffic.trace.requests;
+  std::vector<TraceRequest*> untold;
+  std::int64_t more_with = 0;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (!requests[i].after) continue;
+    const std::uint32_t before = requests[i].after->request;
+    const auto told = has_answer(requests[i], traffic.observed[i], requests[before], traffic.observed[before],
+                                 traffic.head.tokens_per_hash);
+    if (!told) untold.push_back(&requests[i]);
+    if (!told) continue;
+    more_with += *told ? 1 : -1;
+    requests[i].after->has_answer = *told;
+  }
+  for (TraceRequest* const request : untold) request->after->has_answer = more_with >= 0;
+}
+
 }  // namespace
 
 Result<Trace> linked_trace(std::vector<TraceLine> lines, const TraceLineParser& parser, std::uint32_t tokens_per_hash) {
@@ -236,6 +268,7 @@ RecordedTraffic linked_record(RecordHead head, std::vector<TraceLine> lines, Dur
     traffic.trace.requests.push_back(std::move(lines[place].request));
     traffic.observed.push_back(*std::move(lines[place].observed));
   }
+  if (traffic.head.tokens_per_hash > 0) find_answers_in_prompts(traffic);
   return traffic;
 }
 

@@ -23,6 +23,8 @@ namespace kvist::workload {
 /// because one name may stand for many conversations; otherwise among those that no request continues yet, and only if
 /// the prompt has room for the answer. `rounding` is by how much an instant may be too early because it was rounded
 /// down: an answer that ended by so much later than the request came still counts as one it waited for, with no pause.
+/// Whether that answer is in the prompt is told by the cached tokens: a worker that computed it, and still has the
+/// prompt before it, has it too. Where they tell nothing, it is as with most of the others.
 [[nodiscard]] RecordedTraffic linked_record(RecordHead head, std::vector<TraceLine> lines, Duration rounding = {});
 
 }  // namespace kvist::workload
