@@ -22,6 +22,52 @@ using ::testing::StartsWith;
 
 constexpr const char* kLine = R"({"timestamp": 27482, "input_length": 955, "output_length": 52, "hash_ids": [46, 47]})";
 
+// As AIPerf writes them: what is new in each turn, and neither ids nor instants need to be known.
+TEST(TraceFile, RowsCanHaveWhatIsNewInATurn) {
+  const std::string rows =
+      R"({"session_id": "a", "timestamp": 5, "input_length": 1100, "output_length": 40, "hash_ids": [7, 8, 9]}
+{"session_id": "b", "timestamp": 6, "input_length": 10, "output_length": 4, "hash_ids": [7]}
+{"session_id": "a", "delay": 2, "input_length": 300, "output_length": 20, "hash_ids": [5]}
+{"session_id": "a", "delay": 3, "input_length": 1, "output_length": 20, "hash_ids": [6]}
+)";
+  const auto trace = parse_trace(rows, "t", {}, {.rows = spec::TraceRows::kAdded});
+  ASSERT_TRUE(trace.has_value()) << trace.error().message;
+  EXPECT_EQ(trace->requests[2].input_tokens, 1'100U + 40 + 300);
+  EXPECT_THAT(trace->requests[2].hash_ids, ElementsAre(7, 8)) << "the whole blocks before the answer";
+  EXPECT_EQ(trace->requests[3].input_tokens, 1'440U + 20 + 64) << "the template takes some";
+  EXPECT_EQ(trace->requests[3].after, (FollowUp{.request = 2, .pause = milliseconds(3)}));
+  EXPECT_EQ(parse_trace(rows, "t")->requests[2].input_tokens, 300U) << "as Mooncake's and Dynamo's rows have it";
+  EXPECT_THAT(parse_trace(R"({"session_id": 1, "timestamp": 1, "input_length": 16777216, "output_length": 9}
+{"session_id": 1, "input_length": 100, "output_length": 1})",
+                          "t", {}, {.rows = spec::TraceRows::kAdded})
+                  .error()
+                  .message,
+              StartsWith("t:2: input_length: the session has 16777325 tokens"));
+}
+
+TEST(TraceFile, WithoutIdsOrInstantsItIsReadAsWhatItTells) {
+  const auto trace = parse_trace(R"({"session_id": "a", "input_length": 300, "output_length": 40}
+{"session_id": "a", "delay": 2, "input_length": 400, "output_length": 20}
+{"session_id": "b", "input_length": 30, "output_length": 4})",
+                                 "t");
+  ASSERT_TRUE(trace.has_value()) << trace.error().message;
+  EXPECT_FALSE(trace->has_instants);
+  EXPECT_TRUE(trace->requests[1].hash_ids.empty());
+  EXPECT_EQ(trace->requests[1].after, (FollowUp{.request = 0, .pause = milliseconds(2)}));
+  EXPECT_EQ(trace->requests[2].at, Duration{});
+  EXPECT_THAT(check_instants(*trace, spec::TraceLoop::kOpen, "f").error().message,
+              HasSubstr("f: no row has a timestamp"));
+  EXPECT_TRUE(check_instants(*trace, spec::TraceLoop::kClosed, "f"));
+  EXPECT_TRUE(parse_trace(kLine, "t")->has_instants);
+  EXPECT_THAT(parse_trace(std::string(kLine) + R"(
+{"timestamp": 27483, "input_length": 5, "output_length": 5})",
+                          "t")
+                  .error()
+                  .message,
+              HasSubstr("hash_ids: required"))
+      << "other rows have them";
+}
+
 TEST(TraceFile, ReadsMooncakeLines) {
   const auto trace = parse_trace(
       "{\"timestamp\": 0, \"input_length\": 100, \"output_length\": 0, \"hash_ids\": []}\r\n"
@@ -172,7 +218,7 @@ TEST(TraceFile, ParentsOfBailianAreUnambiguous) {
 TEST(TraceFile, ListsOfIdsHaveTheLengthOfTheirPrompts) {
   const auto with = [](const char* ids, std::uint32_t tokens_per_hash) {
     const std::string row = R"({"timestamp": 1, "output_length": 5, "input_length": 100, "hash_ids": )";
-    return parse_trace(row + ids + "}", "t", {}, tokens_per_hash).has_value();
+    return parse_trace(row + ids + "}", "t", {}, {.tokens_per_hash = tokens_per_hash}).has_value();
   };
   EXPECT_TRUE(with("[1, 2, 3]", 48)) << "one for the incomplete block";
   EXPECT_TRUE(with("[1, 2]", 48)) << "none for it";
@@ -183,8 +229,9 @@ TEST(TraceFile, ListsOfIdsHaveTheLengthOfTheirPrompts) {
   const std::string bailian =
       R"({"chat_id": 1, "parent_chat_id": -1, "timestamp": 1, "output_length": 5, "input_length": 64, )";
   EXPECT_TRUE(parse_trace(bailian + R"("hash_ids": [1, 2, 3, 4]})", "t")) << "its 16 tokens";
-  EXPECT_TRUE(parse_trace(bailian + R"("hash_ids": [1, 2]})", "t", {}, 32)) << "what the user says comes first";
-  EXPECT_FALSE(parse_trace(bailian + R"("hash_ids": [1, 2, 3, 4]})", "t", {}, 32));
+  EXPECT_TRUE(parse_trace(bailian + R"("hash_ids": [1, 2]})", "t", {}, {.tokens_per_hash = 32}))
+      << "what the user says comes first";
+  EXPECT_FALSE(parse_trace(bailian + R"("hash_ids": [1, 2, 3, 4]})", "t", {}, {.tokens_per_hash = 32}));
 }
 
 TEST(TraceFile, EverythingIsBounded) {

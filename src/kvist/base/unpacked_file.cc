@@ -38,4 +38,20 @@ Result<std::size_t> UnpackedFile::read(std::span<char> bytes) {
   return static_cast<std::size_t>(count);
 }
 
+Result<std::string> read_unpacked(const std::filesystem::path& path, std::size_t most_bytes) {
+  constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+  KVIST_TRY(UnpackedFile file, UnpackedFile::open(path));
+  std::string bytes;
+  for (std::size_t count = kPieceBytes; count == kPieceBytes;) {
+    const std::size_t before = bytes.size();
+    bytes.resize(before + kPieceBytes);
+    KVIST_TRY(count, file.read(std::span(bytes).subspan(before)));
+    bytes.resize(before + count);
+    if (bytes.size() > most_bytes) {
+      return fail(ErrorCode::kTooLarge, fmt::format("{}: more than {} bytes", path.string(), most_bytes));
+    }
+  }
+  return bytes;
+}
+
 }  // namespace kvist

@@ -33,4 +33,7 @@ class UnpackedFile {
   std::unique_ptr<void, Close> file_;  // zlib's, whose header stays out of this one
 };
 
+/// All bytes of a file, unpacked. Errors: those of UnpackedFile; kTooLarge, it has more than `most_bytes`.
+[[nodiscard]] Result<std::string> read_unpacked(const std::filesystem::path& path, std::size_t most_bytes);
+
 }  // namespace kvist

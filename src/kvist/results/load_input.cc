@@ -59,8 +59,10 @@ Result<workload::RecordedLevel> load_recorded_level(const Store& store, std::int
 Result<workload::LoadInput> load_input(const spec::TraceSpec& trace) {
   workload::LoadInput input;
   if (trace.file.empty()) return input;
-  if (trace.file.ends_with(".jsonl")) {
-    KVIST_TRY(workload::Trace loaded, workload::load_trace(trace.file, {}, trace.tokens_per_hash));
+  if (trace.has_requests()) {
+    KVIST_TRY(workload::Trace loaded,
+              workload::load_trace(trace.file, {}, {.tokens_per_hash = trace.tokens_per_hash, .rows = trace.rows}));
+    KVIST_TRY_VOID(workload::check_instants(loaded, trace.loop, trace.file));
     input.trace = std::make_shared<const workload::Trace>(std::move(loaded));
     return input;
   }

@@ -90,6 +90,7 @@ void write_count(YamlWriter& out, const std::string& name, const BoundedCount& c
 
 constexpr std::array kLoopWords = {Word{"open", TraceLoop::kOpen}, Word{"closed", TraceLoop::kClosed}};
 constexpr std::array kSessionWords = {Word{"follow", TraceSessions::kFollow}, Word{"ignore", TraceSessions::kIgnore}};
+constexpr std::array kRowWords = {Word{"whole", TraceRows::kWhole}, Word{"added", TraceRows::kAdded}};
 
 Result<void> read_trace(const YamlNode& workload, const std::string& base_directory, TraceSpec& trace) {
   const auto node = workload.get("trace");
@@ -100,14 +101,15 @@ Result<void> read_trace(const YamlNode& workload, const std::string& base_direct
   KVIST_TRY_VOID(read_word(*node, "loop", kLoopWords, trace.loop));
   KVIST_TRY_VOID(read_field(*node, "speed", trace.speed, 0.001, 1'000.0));
   KVIST_TRY_VOID(read_word(*node, "sessions", kSessionWords, trace.sessions));
+  KVIST_TRY_VOID(read_word(*node, "rows", kRowWords, trace.rows));
   KVIST_TRY_VOID(read_field(*node, "tokens_per_hash", trace.tokens_per_hash, 1, 65'536));
   KVIST_TRY_VOID(node->finish());
   if (trace.file.empty()) return std::unexpected(node->error("key \"file\" is missing: which trace is replayed?"));
-  if (!trace.file.ends_with(".jsonl") && !trace.file.ends_with(".sqlite")) {
+  if (!trace.has_requests() && !trace.file.ends_with(".sqlite")) {
     return std::unexpected(node->get("file")->error(fmt::format(
-        "\"{}\" ends neither in .jsonl (a Mooncake trace) nor in .sqlite (runs that kvist recorded)", trace.file)));
+        "\"{}\" ends neither in .jsonl or .jsonl.gz (a trace) nor in .sqlite (runs that kvist recorded)", trace.file)));
   }
-  if (trace.file.ends_with(".jsonl") && (trace.run != 0 || trace.level != 0)) {
+  if (trace.has_requests() && (trace.run != 0 || trace.level != 0)) {
     return std::unexpected(
         node->get(trace.run != 0 ? "run" : "level")
             ->error(fmt::format("is for a .sqlite file, which holds several; \"{}\" is one trace", trace.file)));
@@ -207,6 +209,7 @@ void write_arrivals(YamlWriter& out, const WorkloadSpec& w) {
 void write_trace(YamlWriter& out, const TraceSpec& trace) {
   out.begin_map("trace").field("file", trace.file).field("run", trace.run).field("level", trace.level);
   out.field("loop", word_of(kLoopWords, trace.loop)).field("sessions", word_of(kSessionWords, trace.sessions));
+  if (trace.rows != TraceRows::kWhole) out.field("rows", word_of(kRowWords, trace.rows));
   out.field("speed", trace.speed);
   if (trace.tokens_per_hash != 0) out.field("tokens_per_hash", trace.tokens_per_hash);
   out.end_map();

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <system_error>
 #include <utility>
 
-#include "kvist/base/input_file.h"
 #include "kvist/base/json.h"
+#include "kvist/base/unpacked_file.h"
+#include "kvist/workload/dynamo_trace.h"
 #include "kvist/workload/text_lines.h"
 
 namespace kvist::workload {
@@ -191,6 +191,7 @@ Result<DatasetKind> dataset_kind(std::string_view text, const std::string& name)
     for (const char* key : {"\"input_length\"", "\"hash_ids\"", "\"kvist_record\""}) {
       if (line.contains(key)) return DatasetKind::kTrace;
     }
+    if (is_dynamo_trace(line)) return DatasetKind::kTrace;
     return DatasetKind::kChats;
   }
   return fail(ErrorCode::kInvalidArgument,
@@ -217,7 +218,7 @@ Result<std::vector<ChatScript>> load_chats(const std::string& path, const ChatRe
   KVIST_TRY(const DatasetKind kind, dataset_kind(beginning, path));
   ScriptList list(path, limits);
   if (kind == DatasetKind::kShareGpt) {
-    KVIST_TRY(const std::string text, read_file(path, limits.file_bytes));
+    KVIST_TRY(const std::string text, read_unpacked(path, limits.file_bytes));
     KVIST_TRY_VOID(read_share_gpt(text, path, reading, limits, list));
   } else {
     LineReader lines(path, reading, limits, list);
@@ -232,12 +233,10 @@ Result<std::string> beginning_of(const std::string& path) {
   if (std::filesystem::is_directory(path, ignored)) {
     return fail(ErrorCode::kInvalidArgument, path + ": a folder; want a file");
   }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail(ErrorCode::kNotFound, path + ": cannot be opened");
+  KVIST_TRY(UnpackedFile file, UnpackedFile::open(path));
   std::string text(kBeginningBytes, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) return fail(ErrorCode::kInternal, path + ": cannot be read");
-  text.resize(static_cast<std::size_t>(file.gcount()));
+  KVIST_TRY(const std::size_t count, file.read(text));
+  text.resize(count);
   return text;
 }
 

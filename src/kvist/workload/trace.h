@@ -44,6 +44,7 @@ struct TraceRequest {
 struct Trace {
   std::vector<TraceRequest> requests;
   std::optional<std::uint32_t> tokens_per_hash = {};  ///< where the file says so itself
+  bool has_instants = true;                           ///< otherwise `at` is 0 everywhere, and only their order is known
 
   bool operator==(const Trace&) const = default;
 };

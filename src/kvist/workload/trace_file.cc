@@ -27,9 +27,9 @@ class TraceReader {
     if (line) lines_.push_back(*std::move(line));
     return {};
   }
-  [[nodiscard]] Result<Trace> finish(std::uint32_t tokens_per_hash) {
+  [[nodiscard]] Result<Trace> finish(const TraceReading& reading) {
     if (lines_.empty()) return fail(ErrorCode::kInvalidArgument, name_ + ": holds no request");
-    return linked_trace(std::move(lines_), parser_, tokens_per_hash);
+    return linked_trace(std::move(lines_), parser_, reading);
   }
 
  private:
@@ -52,7 +52,7 @@ void write_milliseconds(JsonWriter& json, std::string_view key, Duration at) {
 }  // namespace
 
 Result<Trace> parse_trace(std::string_view text, const std::string& name, const TraceLimits& limits,
-                          std::uint32_t tokens_per_hash) {
+                          const TraceReading& reading) {
   if (is_record(text)) {
     KVIST_TRY(RecordedTraffic traffic, parse_record(text, name, limits));
     return std::move(traffic.trace);
@@ -61,12 +61,12 @@ Result<Trace> parse_trace(std::string_view text, const std::string& name, const 
     KVIST_TRY(RecordedTraffic traffic, parse_dynamo_trace(text, name, limits));
     return std::move(traffic.trace);
   }
-  TraceReader reader(name, limits);
-  KVIST_TRY_VOID(for_each_line(text, [&](std::string_view line, bool) { return reader.add_line(line); }));
-  return reader.finish(tokens_per_hash);
+  TraceReader lines(name, limits);
+  KVIST_TRY_VOID(for_each_line(text, [&](std::string_view line, bool) { return lines.add_line(line); }));
+  return lines.finish(reading);
 }
 
-Result<Trace> load_trace(const std::string& path, const TraceLimits& limits, std::uint32_t tokens_per_hash) {
+Result<Trace> load_trace(const std::string& path, const TraceLimits& limits, const TraceReading& reading) {
   // Of what is no file, such as a pipe, opening might never return.
   if (std::error_code unknown; std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path)) {
     return fail(ErrorCode::kInvalidArgument, path + ": not a regular file; want a trace as one");
@@ -76,10 +76,16 @@ Result<Trace> load_trace(const std::string& path, const TraceLimits& limits, std
     KVIST_TRY(RecordedTraffic traffic, load_traffic(path, limits));
     return std::move(traffic.trace);
   }
-  TraceReader reader(path, limits);
+  TraceReader lines(path, limits);
   KVIST_TRY_VOID(for_each_line_of_file(path, limits.line_bytes,
-                                       [&](std::string_view line, bool) { return reader.add_line(line); }));
-  return reader.finish(tokens_per_hash);
+                                       [&](std::string_view line, bool) { return lines.add_line(line); }));
+  return lines.finish(reading);
+}
+
+Result<void> check_instants(const Trace& trace, spec::TraceLoop loop, const std::string& name) {
+  if (trace.has_instants || loop == spec::TraceLoop::kClosed) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              name + ": no row has a timestamp; it can be replayed in a closed loop (loop: closed, or --concurrency)");
 }
 
 std::string trace_text(const Trace& trace) {

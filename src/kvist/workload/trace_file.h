@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "kvist/base/error.h"
+#include "kvist/spec/trace_spec.h"
 #include "kvist/workload/trace.h"
 
 namespace kvist::workload {
@@ -18,17 +19,26 @@ struct TraceLimits {
   std::size_t hash_ids = 100'000'000;  ///< of all requests
 };
 
-/// Reads a trace from its text. Errors have `name`, the line, its content and what would be right. `tokens_per_hash` is
-/// what the user says an id stands for, to see whether the lists of ids have that length; 0: what the file says, else
-/// kTokensPerHash.
+/// What the user says of a trace.
+struct TraceReading {
+  /// What an id stands for, to see whether the lists of ids have that length; 0: what the file says, else
+  /// kTokensPerHash.
+  std::uint32_t tokens_per_hash = 0;
+  spec::TraceRows rows = spec::TraceRows::kWhole;
+};
+
+/// Reads a trace from its text. Errors have `name`, the line, its content and what would be right.
 [[nodiscard]] Result<Trace> parse_trace(std::string_view text, const std::string& name, const TraceLimits& limits = {},
-                                        std::uint32_t tokens_per_hash = 0);
+                                        const TraceReading& reading = {});
 /// Reads a trace from a file, piece by piece. It is opened more than once, so it must be a regular one.
 [[nodiscard]] Result<Trace> load_trace(const std::string& path, const TraceLimits& limits = {},
-                                       std::uint32_t tokens_per_hash = 0);
+                                       const TraceReading& reading = {});
 
-/// The text of a trace, which parse_trace() reads as the same trace, except that instants are rounded to microseconds
-/// and that a block is taken to have 512 tokens.
+/// An error if a trace without instants is to be replayed at them. `name`: the file's.
+[[nodiscard]] Result<void> check_instants(const Trace& trace, spec::TraceLoop loop, const std::string& name);
+
+/// The text of a trace, which parse_trace() reads as the same trace, except that instants are rounded to microseconds,
+/// that a block is taken to have 512 tokens, and that each follow-up has the answer in its prompt.
 [[nodiscard]] std::string trace_text(const Trace& trace);
 [[nodiscard]] Result<void> write_trace(const Trace& trace, const std::string& path);
 

@@ -126,7 +126,10 @@ Result<TraceLine> TraceLineParser::read_line(std::string_view text) {
 }
 
 Result<std::vector<std::uint64_t>> TraceLineParser::hash_ids(const JsonObject& object) {
+  // Where nothing is known of what prompts share, no row has ids.
+  if (!object.has("hash_ids") && !has_ids_ && dialect_ == TraceDialect::kMooncake) return std::vector<std::uint64_t>();
   KVIST_TRY(const JsonArray list, object.require_array("hash_ids", "an array of whole numbers from 0"));
+  has_ids_ = true;
   std::vector<std::uint64_t> ids;
   for (const JsonValue item : list) {
     if (ids_read_++ >= limits_.hash_ids) {

@@ -62,6 +62,7 @@ class TraceLineParser {
   std::size_t line_ = 0;
   std::size_t requests_ = 0;
   std::size_t ids_read_ = 0;
+  bool has_ids_ = false;  // some row has `hash_ids`
 };
 
 }  // namespace kvist::workload

@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "kvist/workload/trace_fields.h"
+
 namespace kvist::workload {
 namespace {
 
@@ -186,6 +188,24 @@ class RecordLinks {
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> by_last_id_;
 };
 
+/// Makes a row that has what is new in a turn one of the whole prompt.
+Result<void> add_what_was_said(TraceRequest& request, const TraceRequest& before, std::uint32_t tokens_per_hash,
+                               const TraceLine& line, const TraceLineParser& parser) {
+  // The chat template's tokens between two turns are part of what is new.
+  constexpr std::uint64_t kLeastAdded = 64;
+  const std::uint64_t tokens = std::uint64_t{before.input_tokens} + before.output_tokens +
+                               std::max<std::uint64_t>(request.input_tokens, kLeastAdded);
+  if (tokens > kMaxTokens) {
+    return parser.invalid(
+        line.number, fmt::format("input_length: the session has {} tokens up to here; at most {}", tokens, kMaxTokens));
+  }
+  request.input_tokens = static_cast<std::uint32_t>(tokens);
+  // Of an answer there is no id, so what comes behind it is known by no other either.
+  const std::size_t whole = std::min<std::size_t>(before.input_tokens / tokens_per_hash, before.hash_ids.size());
+  request.hash_ids.assign(before.hash_ids.begin(), before.hash_ids.begin() + static_cast<std::ptrdiff_t>(whole));
+  return {};
+}
+
 /// Whether a request's prompt has the answer in it that it waited for; nothing where its cached tokens do not tell:
 /// another worker, memory that was lost, an answer that fills no block.
 std::optional<bool> has_answer(const TraceRequest& request, const ObservedRequest& seen, const TraceRequest& before,
@@ -220,12 +240,14 @@ void find_answers_in_prompts(RecordedTraffic& traffic) {
 
 }  // namespace
 
-Result<Trace> linked_trace(std::vector<TraceLine> lines, const TraceLineParser& parser, std::uint32_t tokens_per_hash) {
+Result<Trace> linked_trace(std::vector<TraceLine> lines, const TraceLineParser& parser, const TraceReading& reading) {
   const bool is_bailian = lines.front().chat.has_value();
+  std::uint32_t tokens_per_hash = reading.tokens_per_hash;
   if (tokens_per_hash == 0) tokens_per_hash = is_bailian ? kBailianTokensPerHash : kTokensPerHash;
   for (const TraceLine& line : lines) KVIST_TRY_VOID(check_hash_ids(line, tokens_per_hash, parser));
   if (is_bailian) return linked_by_chat(std::move(lines), parser);
   Trace trace;
+  trace.has_instants = std::ranges::any_of(lines, &TraceLine::has_timestamp);
   trace.requests.reserve(lines.size());
   std::unordered_map<std::uint64_t, std::uint32_t> last_of_session;
   std::optional<Duration> latest;  // of those that follow no other
@@ -234,7 +256,10 @@ Result<Trace> linked_trace(std::vector<TraceLine> lines, const TraceLineParser& 
     TraceRequest& request = line.request;
     KVIST_TRY(request.after, follow_up_of(line, place, last_of_session, parser));
     if (line.session) last_of_session[*line.session] = static_cast<std::uint32_t>(place);
-    if (!line.has_timestamp) {
+    if (reading.rows == spec::TraceRows::kAdded && line.session && request.after) {
+      KVIST_TRY_VOID(add_what_was_said(request, trace.requests[request.after->request], tokens_per_hash, line, parser));
+    }
+    if (!line.has_timestamp && trace.has_instants) {
       if (!request.after) {
         return parser.invalid(line.number,
                               "timestamp: expected milliseconds: only a later row of a session can be without");

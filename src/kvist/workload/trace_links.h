@@ -12,10 +12,10 @@
 namespace kvist::workload {
 
 /// The trace that lines of a trace make: by rows that follow rows, by sessions (Dynamo's and AIPerf's dialect of
-/// Mooncake) or by chats (Bailian). Requires at least one line; `parser` words the errors. `tokens_per_hash`
-/// is what the user says an id stands for (0: nothing); lists of ids that are too long or too short for it are errors.
+/// Mooncake) or by chats (Bailian). Requires at least one line; `parser` words the errors. Lists of ids that are
+/// too long or too short for what an id stands for are errors.
 [[nodiscard]] Result<Trace> linked_trace(std::vector<TraceLine> lines, const TraceLineParser& parser,
-                                         std::uint32_t tokens_per_hash);
+                                         const TraceReading& reading);
 
 /// The trace that lines of a record make, in the order of arrival. A record has the end of each answer, so a request is
 /// taken to have waited for an earlier one that had been answered and with whose prompt its own begins; the pause is
