@@ -1,4 +1,5 @@
 // Anthropic's Messages API as chat completions, and back.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -43,6 +44,26 @@ TEST(Messages, EverySettingHasItsCounterpart) {
       R"("tool_choice":"required","parallel_tool_calls":false,"stop":["x"],"user":"u1","reasoning_effort":"low",)"
       R"("response_format":{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":{"type":"object"}}},)"
       R"("stream":true,"stream_options":{"include_usage":true},"temperature":0.5,"top_k":3,"seed":7})");
+}
+
+// A part of it is new in every request, so that with it no two prompts would begin alike.
+TEST(Messages, TheAccountingOfClaudeCodeIsNoPartOfThePrompt) {
+  const auto chat_with = [](std::string_view system) {
+    return chat_of(fmt::format(
+        R"({{"model":"m","max_tokens":5,"system":{},"messages":[{{"role":"user","content":"x-anthropic-billing-header: hi"}}]}})",
+        system));
+  };
+  const std::string_view line = R"(x-anthropic-billing-header: cc_version=2.1.177.01c; cc_entrypoint=cli; cch=36ee5;)";
+  const std::string expected =
+      R"({"model":"m","messages":[{"role":"system","content":"You help."},)"
+      R"({"role":"user","content":"x-anthropic-billing-header: hi"}],"max_tokens":5,"stream":false})";
+  EXPECT_EQ(chat_with(fmt::format(R"([{{"type":"text","text":"{}"}},{{"type":"text","text":"You help."}}])", line)),
+            expected);
+  EXPECT_EQ(chat_with(fmt::format(R"([{{"type":"text","text":"{}\nYou help."}}])", line)), expected);
+  EXPECT_EQ(chat_with(fmt::format(R"("{}\nYou help.")", line)), expected);
+  EXPECT_EQ(chat_with(fmt::format(R"("{}")", line)),
+            R"({"model":"m","messages":[{"role":"user","content":"x-anthropic-billing-header: hi"}],)"
+            R"("max_tokens":5,"stream":false})");
 }
 
 TEST(Messages, AConversationWithToolsBecomesCallsAndResults) {

@@ -68,6 +68,37 @@ Result<ContentParts> read_plain_content(const JsonValue& value, std::string_view
   return content;
 }
 
+// Claude Code begins its system prompt with a line for Anthropic's accounting, a part of which is new in every request.
+// Anthropic's servers take it out. If it stayed, no cache would have anything of the next prompt.
+std::string_view without_accounting(std::string_view text) {
+  if (!text.starts_with("x-anthropic-billing-header:")) return text;
+  const std::size_t end = text.find('\n');
+  return end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+}
+
+// The system prompt, or a message of the system amid the others; nothing if it is empty.
+Result<void> write_system(const JsonValue& value, std::string_view where, JsonWriter& json) {
+  ContentParts content;
+  const auto add = [&](std::string_view given) {
+    const std::string_view rest = without_accounting(given);
+    if (!rest.empty() || given.empty()) content.add_text(rest);
+  };
+  if (const auto text = value.if_string()) {
+    add(*text);
+  } else {
+    KVIST_TRY(const JsonArray blocks, value.as_array("a string or an array of blocks"));
+    for (const JsonValue item : blocks) {
+      KVIST_TRY(const JsonObject block, item.as_object());
+      KVIST_TRY(const std::string_view type, type_of(block));
+      if (type != "text") return unknown_block(block, type, where);
+      KVIST_TRY(const std::string_view of_block, block.require_string("text"));
+      add(of_block);
+    }
+  }
+  if (!content.empty()) write_message(json, "system", content);
+  return {};
+}
+
 Result<void> write_result(const JsonObject& block, JsonWriter& json) {
   KVIST_TRY(const std::string_view id, block.require_string("tool_use_id"));
   ContentParts content;
@@ -161,8 +192,7 @@ Result<void> write_messages(const JsonObject& request, JsonWriter& json) {
   json.key("messages").begin_array();
   KVIST_TRY(const std::optional<JsonValue> system, request.find("system"));
   if (system) {
-    KVIST_TRY(ContentParts content, read_plain_content(*system, "in the system prompt"));
-    if (!content.empty()) write_message(json, "system", content);
+    KVIST_TRY_VOID(write_system(*system, "in the system prompt", json));
   }
   KVIST_TRY(const JsonArray messages, request.require_array("messages", "an array of messages"));
   if (messages.empty()) return messages.value().wrong("expected at least one message, got none");
