@@ -66,6 +66,15 @@ TEST(Messages, TheAccountingOfClaudeCodeIsNoPartOfThePrompt) {
             R"("max_tokens":5,"stream":false})");
 }
 
+TEST(Messages, TheSystemMaySpeakAmidTheOthers) {
+  EXPECT_EQ(chat_of(R"({"model":"m","max_tokens":5,"system":"S","messages":[{"role":"user","content":"Hi"},)"
+                    R"({"role":"system","content":[{"type":"text","text":"Be short."}]},)"
+                    R"({"role":"user","content":"And?"},{"role":"system","content":"Now."}]})"),
+            R"({"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"Hi"},)"
+            R"({"role":"system","content":"Be short."},{"role":"user","content":"And?"},)"
+            R"({"role":"system","content":"Now."}],"max_tokens":5,"stream":false})");
+}
+
 TEST(Messages, AConversationWithToolsBecomesCallsAndResults) {
   const std::string chat = chat_of(
       R"({"model":"m","max_tokens":5,"messages":[{"role":"user","content":"Weather?"},)"
@@ -106,8 +115,10 @@ TEST(Messages, RefusalsNameTheField) {
       {R"({"max_tokens":1,)" + rest, ErrorCode::kInvalidArgument, "model: "},
       {R"({"model":"m","max_tokens":0,)" + rest, ErrorCode::kInvalidArgument, "max_tokens: "},
       {R"({"model":"m","max_tokens":1,"messages":[]})", ErrorCode::kInvalidArgument, "messages: "},
-      {R"({"model":"m","max_tokens":1,"messages":[{"role":"system","content":"x"}]})", ErrorCode::kInvalidArgument,
+      {R"({"model":"m","max_tokens":1,"messages":[{"role":"tool","content":"x"}]})", ErrorCode::kInvalidArgument,
        "messages[0].role: "},
+      {R"({"model":"m","max_tokens":1,"messages":[{"role":"system","content":[{"type":"image"}]}]})",
+       ErrorCode::kUnsupported, "messages[0].content[0].type: "},
       {R"({"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{"type":"document"}]}]})",
        ErrorCode::kUnsupported, "messages[0].content[0].type: "},
       {R"({"model":"m","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"server_tool_use"}]}]})",

@@ -178,11 +178,10 @@ Result<std::string_view> write_one_message(const JsonValue& value, JsonWriter& j
     KVIST_TRY_VOID(write_user(content, json));
   } else if (role == "assistant") {
     KVIST_TRY_VOID(write_assistant(content, json));
+  } else if (role == "system") {
+    KVIST_TRY_VOID(write_system(content, "in a message of the system", json));
   } else {
-    return message.wrong("role",
-                         fmt::format(R"(expected "user" or "assistant", got {}; the system prompt is the field )"
-                                     R"("system")",
-                                     in_quotes(role)));
+    return message.wrong("role", fmt::format(R"(expected "user", "assistant" or "system", got {})", in_quotes(role)));
   }
   return role;
 }
