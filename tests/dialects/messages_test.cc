@@ -85,7 +85,7 @@ TEST(Messages, AConversationWithToolsBecomesCallsAndResults) {
   EXPECT_EQ(
       chat,
       R"({"model":"m","messages":[{"role":"user","content":"Weather?"},)"
-      R"({"role":"assistant","content":"Let me see.","reasoning_content":"Hm.","tool_calls":[{"id":"c1","type":"function",)"
+      R"({"role":"assistant","content":"Let me see.","reasoning":"Hm.","reasoning_content":"Hm.","tool_calls":[{"id":"c1","type":"function",)"
       R"("function":{"name":"weather","arguments":"{\"city\":\"Ulm\"}"}}]},)"
       R"({"role":"tool","tool_call_id":"c1","content":"Rain"},)"
       R"({"role":"user","content":[{"type":"text","text":"And?"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}}]}],)"

@@ -54,7 +54,7 @@ TEST(Responses, ItemsOfOneTurnAreOneMessage) {
           R"({"type":"function_call_output","call_id":"c1","output":"Rain"},)"
           R"({"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"Noon"}]}]})"),
       R"({"model":"m","messages":[{"role":"developer","content":"D"},{"role":"user","content":"Weather?"},)"
-      R"({"role":"assistant","content":"Let me see.","reasoning_content":"Hm.","tool_calls":[)"
+      R"({"role":"assistant","content":"Let me see.","reasoning":"Hm.","reasoning_content":"Hm.","tool_calls":[)"
       R"({"id":"c1","type":"function","function":{"name":"weather","arguments":"{}"}},)"
       R"({"id":"c2","type":"function","function":{"name":"time","arguments":"{}"}}]},)"
       R"({"role":"tool","tool_call_id":"c1","content":"Rain"},{"role":"tool","tool_call_id":"c2","content":"Noon"}],)"

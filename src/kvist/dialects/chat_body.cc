@@ -62,7 +62,8 @@ void AssistantTurn::write(JsonWriter& json) {
   } else {
     content_.write(json);
   }
-  if (!reasoning_.empty()) json.field("reasoning_content", reasoning_);
+  // vLLM reads the first, SGLang and older releases of vLLM the second.
+  if (!reasoning_.empty()) json.field("reasoning", reasoning_).field("reasoning_content", reasoning_);
   if (!calls_.empty()) {
     json.key("tool_calls").begin_array();
     for (const std::string& call : calls_) json.raw(call);
