@@ -287,6 +287,24 @@ TEST(Messages, CallsThatOverlapAreAnError) {
   EXPECT_EQ(answer->on_event("no json", out).error().code, ErrorCode::kCorrupt);
 }
 
+TEST(Messages, CallsThatDifferByTheirIdsAloneAreSeveral) {
+  const auto events = events_of(
+      *translator(),
+      {R"({"id":"x","choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":"}}]}}]})",
+       R"({"id":"x","choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"1}"}}]}}]})",
+       R"({"id":"x","choices":[{"delta":{"tool_calls":[{"index":0,"id":"b","function":{"name":"g","arguments":"{}"}}]}}]})",
+       R"({"id":"x","choices":[{"delta":{},"finish_reason":"tool_calls"}]})", "[DONE]"});
+  std::vector<std::string> calls;
+  for (const StreamEvent& event : events) {
+    if (event.name == "content_block_start" || event.name == "content_block_delta") calls.push_back(event.data);
+  }
+  ASSERT_EQ(calls.size(), 5U);
+  EXPECT_TRUE(calls[0].contains(R"("index":0,"content_block":{"type":"tool_use","id":"a","name":"f")")) << calls[0];
+  EXPECT_TRUE(calls[2].contains(R"("index":0,"delta":{"type":"input_json_delta","partial_json":"1}"})")) << calls[2];
+  EXPECT_TRUE(calls[3].contains(R"("index":1,"content_block":{"type":"tool_use","id":"b","name":"g")")) << calls[3];
+  EXPECT_TRUE(calls[4].contains(R"("index":1,"delta":{"type":"input_json_delta","partial_json":"{}"})")) << calls[4];
+}
+
 TEST(Messages, ErrorsHaveAnthropicsTypes) {
   const std::vector<std::pair<int, std::string>> types = {
       {400, "invalid_request_error"}, {401, "authentication_error"},

@@ -173,6 +173,20 @@ TEST(Responses, AStream) {
   EXPECT_TRUE(events[19].data.contains(R"("input_tokens_details":{"cached_tokens":2})"));
 }
 
+TEST(Responses, CallsThatDifferByTheirIdsAloneAreSeveral) {
+  const auto events = events_of(
+      *translator(),
+      {R"({"id":"x","choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":"}}]}}]})",
+       R"({"id":"x","choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"1}"}}]}}]})",
+       R"({"id":"x","choices":[{"delta":{"tool_calls":[{"index":0,"id":"b","function":{"name":"g","arguments":"{}"}}]}}]})",
+       R"({"id":"x","choices":[{"delta":{},"finish_reason":"tool_calls"}]})", "[DONE]"});
+  ASSERT_EQ(events.back().name, "response.completed");
+  EXPECT_TRUE(events.back().data.contains(
+      R"("call_id":"a","name":"f","arguments":"{\"x\":1}","status":"completed"},{"id":"fc_1_x",)"
+      R"("type":"function_call","call_id":"b","name":"g","arguments":"{}","status":"completed"}])"))
+      << events.back().data;
+}
+
 TEST(Responses, AnErrorFrameFailsTheResponse) {
   const auto events =
       events_of(*translator(), {R"({"id":"x","choices":[{"delta":{"content":"a"}}]})",

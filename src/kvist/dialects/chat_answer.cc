@@ -88,6 +88,11 @@ Result<void> read_choice(const JsonValue& value, ChatPart& into) {
 
 }  // namespace
 
+bool begins_call(const CallPart& part, std::uint32_t next_call, std::string_view last_id) {
+  if (part.index >= next_call) return true;
+  return part.index + 1 == next_call && !part.name.empty() && !part.id.empty() && part.id != last_id;
+}
+
 Result<ChatPart> read_chat_part(JsonDocument& document, std::string_view json) {
   KVIST_TRY(const JsonObject root, document.parse_object(json));
   ChatPart part;

@@ -25,6 +25,10 @@ struct CallPart {
   std::string arguments = {};
 };
 
+/// Whether a part begins a call, when `next_call` is one more than the index of the last call, whose id is `last_id`.
+/// Ollama gives all calls of a stream the index 0, each with an id of its own.
+[[nodiscard]] bool begins_call(const CallPart& part, std::uint32_t next_call, std::string_view last_id);
+
 struct ChatError {
   std::string message;
   int status = 0;  ///< its `code`, if it is a number; otherwise 0

@@ -171,8 +171,9 @@ void MessagesAnswer::add_text(Block kind, std::string_view text, std::string& ou
 
 // Blocks do not overlap, so a call must be complete before the next begins, as it is at every known server.
 Result<void> MessagesAnswer::add_call(const CallPart& call, std::string& out) {
-  if (call.index >= next_call_) {
+  if (begins_call(call, next_call_, call_id_)) {
     next_call_ = call.index + 1;
+    call_id_ = call.id;
     open(Block::kCall, call_block(call, "{}"), out);
   } else if (call.index + 1 != next_call_ || block_ != Block::kCall) {
     return fail(ErrorCode::kCorrupt, "a call of a tool went on after something else had begun");

@@ -40,6 +40,7 @@ class MessagesAnswer final : public ChatAnswerTranslator {
   Block block_ = Block::kNone;
   std::uint32_t blocks_ = 0;     // opened so far
   std::uint32_t next_call_ = 0;  // one more than the call of the last block of a call
+  std::string call_id_;          // of that call
   std::string finish_reason_;
   std::string stop_;
   openai::Usage usage_;

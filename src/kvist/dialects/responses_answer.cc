@@ -120,8 +120,9 @@ Result<void> ResponsesAnswer::add_text(Kind kind, std::string_view text, std::st
 Result<void> ResponsesAnswer::add_call(const CallPart& call, std::string& out) {
   KVIST_TRY_VOID(keep(call.arguments));
   KVIST_TRY_VOID(keep(call.name));
-  if (call.index >= next_call_) {
+  if (begins_call(call, next_call_, call_id_)) {
     next_call_ = call.index + 1;
+    call_id_ = call.id;
     open({.kind = Kind::kCall,
           .id = id_with(fmt::format("fc_{}_", items_.size()), id_),
           .call_id = call.id,

@@ -74,6 +74,7 @@ class ResponsesAnswer final : public ChatAnswerTranslator {
   std::uint64_t sequence_ = 0;
   std::size_t kept_ = 0;         // bytes of all items
   std::uint32_t next_call_ = 0;  // one more than the index of the last call
+  std::string call_id_;          // of that call
 };
 
 }  // namespace kvist::dialects
