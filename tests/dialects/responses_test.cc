@@ -116,6 +116,22 @@ TEST(Responses, AnAnswerThatWasCutIsIncomplete) {
   ASSERT_TRUE(answer.has_value());
   EXPECT_TRUE(answer->contains(R"("status":"incomplete")")) << *answer;
   EXPECT_TRUE(answer->contains(R"("incomplete_details":{"reason":"max_output_tokens"})")) << *answer;
+  EXPECT_TRUE(answer->contains(R"("logprobs":[]}],"status":"incomplete"}])")) << *answer;
+}
+
+TEST(Responses, OnlyTheItemThatWasCutIsIncomplete) {
+  const auto events = events_of(
+      *translator(),
+      {R"({"id":"x","choices":[{"delta":{"content":"a"}}]})",
+       R"({"id":"x","choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}}]})",
+       R"({"id":"x","choices":[{"delta":{},"finish_reason":"length"}]})", "[DONE]"});
+  ASSERT_EQ(events.back().name, "response.incomplete");
+  EXPECT_TRUE(events.back().data.contains(R"("logprobs":[]}],"status":"completed"},)")) << events.back().data;
+  EXPECT_TRUE(events.back().data.contains(R"("name":"f","arguments":"{","status":"incomplete"}])"))
+      << events.back().data;
+  const StreamEvent& done = events[events.size() - 2];
+  EXPECT_EQ(done.name, "response.output_item.done");
+  EXPECT_TRUE(done.data.contains(R"("status":"incomplete"}})")) << done.data;
 }
 
 std::vector<std::string> names_of(const std::vector<StreamEvent>& events) {

@@ -40,7 +40,8 @@ std::string item_json(const OutputItem& item, bool done) {
       json.field("arguments", done ? std::string_view(item.text) : std::string_view());
       break;
   }
-  json.field("status", done ? "completed" : "in_progress").end_object();
+  const std::string_view how = item.is_cut ? "incomplete" : "completed";
+  json.field("status", done ? how : "in_progress").end_object();
   return json.take();
 }
 
@@ -147,7 +148,8 @@ void ResponsesAnswer::open(OutputItem item, std::string& out) {
 
 void ResponsesAnswer::close(std::string& out) {
   open_ = false;
-  const OutputItem& item = items_.back();
+  OutputItem& item = items_.back();
+  item.is_cut = final_status() == "incomplete";
   if (item.kind == Kind::kCall) {
     write_delta("response.function_call_arguments.done", "arguments", item.text, false, out);
   } else {

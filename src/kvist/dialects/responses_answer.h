@@ -26,6 +26,7 @@ struct OutputItem {
   std::string call_id = {};
   std::string name = {};
   std::uint32_t call = 0;  ///< the call's index in the chat completion
+  bool is_cut = false;     ///< the answer ended within it, so that a call must not be run
 };
 
 /// A stream becomes response.created, response.in_progress, the output's items one after another, each with its parts,
