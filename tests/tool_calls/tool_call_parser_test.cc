@@ -127,10 +127,25 @@ TEST(MistralCalls, AreAnArrayBehindTheMark) {
   EXPECT_EQ(read(kMistral, R"(Well. [TOOL_CALLS] [{"name":"f","arguments":{}}] )"), "Well.[f {}]");
 }
 
+TEST(MistralCalls, AreNamesWithTheirArguments) {
+  EXPECT_EQ(read(kMistral, R"([TOOL_CALLS]get_weather{"city": "Ulm"})"), R"([get_weather {"city": "Ulm"}])");
+  EXPECT_EQ(read(kMistral, R"(Well. [TOOL_CALLS]f[ARGS]{"a":{"b":"}"}}[TOOL_CALLS]mcp.g-2[ARGS]{})"),
+            R"(Well.[f {"a":{"b":"}"}}][mcp.g-2 {}])");
+  EXPECT_EQ(read(kMistral, R"([TOOL_CALLS]f[CALL_ID]a1B2c3D4e[ARGS]{"a":1}[TOOL_CALLS]g[CALL_ID]x[ARGS]{})"),
+            R"([f {"a":1}][g {}])");
+  EXPECT_EQ(read(kMistral, R"([TOOL_CALLS]f[TOOL_CALLS]g{"a":1})"), R"([TOOL_CALLS]f[g {"a":1}])");
+  EXPECT_EQ(read(kMistral, R"([TOOL_CALLS]f[CALL_[TOOL_CALLS]g{"a":1})"), R"([TOOL_CALLS]f[CALL_[g {"a":1}])");
+  EXPECT_EQ(read(kMistral, R"([TOOL_CALLS]f[CALL_ID]ab[TOOL_CALLS][{"name":"g","arguments":{}}])"),
+            R"([TOOL_CALLS]f[CALL_ID]ab[g {}])");
+}
+
 TEST(MistralCalls, TextThatIsNoCallIsContent) {
   for (const std::string text :
-       {"[TOOL_CALLS]", "[TOOL_CALLS][]", "[[TOOL_", "[1, 2]", R"([TOOL_CALLS][{"name":"f","arguments":{}})",
-        R"([TOOL_CALLS][{"name":"f","arguments":{}},{"name":"g"}])", R"([TOOL_CALLS]{"name":"f","arguments":{}})"}) {
+       {"[TOOL_CALLS]f", "[TOOL_CALLS]f[", "[TOOL_CALLS]f[ARGS]", "[TOOL_CALLS]f[ARGS] {}", "[TOOL_CALLS]f[ARGS]x{}",
+        "[TOOL_CALLS]f[CALL_ID]a{}", "[TOOL_CALLS]f{\"a\":", "[TOOL_CALLS]f{a}", "[TOOL_CALLS]are marks {}",
+        "[TOOL_CALLS]\"f\"{}", "[TOOL_CALLS]", "[TOOL_CALLS][]", "[[TOOL_", "[1, 2]",
+        R"([TOOL_CALLS][{"name":"f","arguments":{}})", R"([TOOL_CALLS][{"name":"f","arguments":{}},{"name":"g"}])",
+        R"([TOOL_CALLS]{"name":"f","arguments":{}})"}) {
     EXPECT_EQ(read(kMistral, text), text);
   }
 }
@@ -156,6 +171,11 @@ TEST(ToolCallParserTest, BoundsWhatAModelMayWrite) {
   const std::string endless = R"(<tool_call>{"name":"f","arguments":{"a":")" + std::string(3UL << 20, 'x') + "\"}}";
   EXPECT_EQ(read(kHermes, endless), endless);
   EXPECT_EQ(read(kLlama3Json, endless.substr(11)), endless.substr(11));
+  const std::string name = "[TOOL_CALLS]" + std::string(1'000, 'f') + "{}";
+  EXPECT_EQ(read(kMistral, name), name);
+  std::string names;
+  while (names.size() < (2UL << 20)) names += "[TOOL_CALLS]f[CALL_ID]" + std::string(200, 'a');
+  EXPECT_EQ(read(kMistral, names), names);
   std::string marks;
   while (marks.size() < (2UL << 20)) marks += "<tool_call>{";
   EXPECT_EQ(read(kHermes, marks), marks);
@@ -174,6 +194,8 @@ TEST(ToolCallParserTest, PiecesDoNotMatter) {
   constexpr std::string_view kBits[] = {"<tool_call>",
                                         "</tool_call>",
                                         "[TOOL_CALLS]",
+                                        "[ARGS]",
+                                        "[CALL_ID]",
                                         "<|python_tag|>",
                                         R"({"name":"f","arguments":{"a":"é"}})",
                                         "[",

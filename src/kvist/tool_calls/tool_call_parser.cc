@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::array kHermesMarks = {MarkedCallParser::kHermesBegin, MarkedCallParser::kHermesEnd};
 constexpr std::array kLlama3Marks = {Llama3JsonParser::kMark};
-constexpr std::array kMistralMarks = {MarkedCallParser::kMistralBegin};
+constexpr std::array kMistralMarks = {MarkedCallParser::kMistralBegin, MarkedCallParser::kMistralId,
+                                      MarkedCallParser::kMistralArguments};
 
 }  // namespace
 
