@@ -103,6 +103,9 @@ TEST(HermesCalls, TextThatIsNoCallIsContent) {
   EXPECT_EQ(read(kHermes, R"(<tool_call>{"name":<tool_call>{"name":"f","arguments":{}}</tool_call>)"),
             R"(<tool_call>{"name":[f {}])")
       << "a call may begin where another one broke off";
+  EXPECT_EQ(
+      read(kHermes, R"(<tool_call>{"name":"f","arguments":{}}<tool_call>{"name":"g","arguments":{}}</tool_call>)"),
+      R"(<tool_call>{"name":"f","arguments":{}}[g {}])");
 }
 
 TEST(Llama3Calls, BeginTheAnswer) {

@@ -121,7 +121,15 @@ void MarkedCallParser::push_end(char byte) {
     held_ += byte;
     return;
   }
-  if (byte != end_[matched_]) return give_up(byte);
+  if (byte != end_[matched_]) {
+    // What began like an end mark may begin the mark of another call.
+    const std::string_view again = end_.substr(0, std::exchange(matched_, 0));
+    held_.resize(held_.size() - again.size());
+    parts_.content(std::exchange(held_, {}));
+    place_ = Place::kContent;
+    for (const char each : again) push_content(each);
+    return push_content(byte);
+  }
   held_ += byte;
   if (++matched_ == end_.size()) accept();
 }
