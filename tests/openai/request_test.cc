@@ -157,6 +157,15 @@ TEST(ChatRequest, NamesWhatIsWrongWithMessages) {
             "invalid_argument: messages[0].content: given more than once");
 }
 
+TEST(ChatRequest, TakesThePartsThatAreTextElsewhereToo) {
+  const Result<ChatRequest> request = parse_chat_request(
+      R"({"model":"m","messages":[{"role":"user","content":[{"type":"input_text","text":"a"}]},{"role":"assistant",
+          "content":[{"type":"output_text","text":"b"},{"type":"refusal","refusal":"c"}]},{"role":"user","content":"d"}]})");
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_EQ(request->messages[0].content, "a");
+  EXPECT_EQ(request->messages[1].content, "b\nc");
+}
+
 TEST(ChatRequest, NamesEveryBadField) {
   const auto error = [](std::string_view fields) { return chat_error(chat_with(fields)); };
   const std::string prefix = "invalid_argument: ";

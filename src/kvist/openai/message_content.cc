@@ -30,8 +30,7 @@ Result<std::optional<std::string>> text_of_part(const JsonValue& value, ReadFor 
   KVIST_TRY(const JsonObject part, value.as_object());
   KVIST_TRY(const std::string_view type, part.require_string("type"));
   const auto* known = std::ranges::find(kTextParts, type, &TextPart::type);
-  const bool is_text = known != kTextParts.end() && (purpose == ReadFor::kRouting || type == "text");
-  if (!is_text) {
+  if (known == kTextParts.end()) {
     if (purpose == ReadFor::kRouting) return std::optional<std::string>();
     return part.error(ErrorCode::kUnsupported, "type",
                       fmt::format("parts of type \"{}\" are not supported by this server, only \"text\"", type));
