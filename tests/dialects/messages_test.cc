@@ -102,6 +102,18 @@ TEST(Messages, AnAnswerGoesOnWithALastMessageOfTheAssistant) {
   EXPECT_FALSE(read->add_generation_prompt);
 }
 
+TEST(Messages, WithoutToolsThereIsNothingToChoose) {
+  const std::string rest = R"("messages":[{"role":"user","content":"Hi"}]})";
+  for (const std::string_view choice : {"auto", "none"}) {
+    EXPECT_EQ(chat_of(fmt::format(R"({{"model":"m","max_tokens":5,"tools":[],"tool_choice":{{"type":"{}"}},{})", choice,
+                                  rest)),
+              R"({"model":"m","messages":[{"role":"user","content":"Hi"}],"max_tokens":5,"stream":false})");
+  }
+  EXPECT_TRUE(chat_of(R"({"model":"m","max_tokens":5,"tool_choice":{"type":"any"},)" + rest)
+                  .contains(R"("tool_choice":"required")"))
+      << "the worker says what is missing";
+}
+
 TEST(Messages, RefusalsNameTheField) {
   struct Case {
     std::string body;

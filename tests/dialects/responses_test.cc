@@ -94,6 +94,16 @@ constexpr std::string_view kEcho =
     R"("prompt_cache_key":null,"reasoning":{"effort":null,"summary":null},"safety_identifier":null,"temperature":0,)"
     R"("text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],"top_logprobs":0,"top_p":1.0,"user":null,"metadata":{}})";
 
+// Some clients always give a choice, which the Responses API allows.
+TEST(Responses, WithoutToolsThereIsNothingToChoose) {
+  EXPECT_EQ(chat_of(R"({"model":"m","input":"Hi","tools":[],"tool_choice":"auto","parallel_tool_calls":false})"),
+            R"({"model":"m","messages":[{"role":"user","content":"Hi"}],"stream":false})");
+  EXPECT_EQ(chat_of(R"({"model":"m","input":"Hi","tool_choice":"none"})"),
+            R"({"model":"m","messages":[{"role":"user","content":"Hi"}],"stream":false})");
+  EXPECT_TRUE(
+      chat_of(R"({"model":"m","input":"Hi","tool_choice":"required"})").contains(R"("tool_choice":"required")"));
+}
+
 TEST(Responses, AWholeAnswer) {
   const auto answer = translator()->whole(
       R"({"id":"chatcmpl-7","model":"m","created":5,"choices":[{"index":0,"message":{"role":"assistant","content":"Hello",)"

@@ -107,6 +107,12 @@ Result<void> write_tools(const JsonObject& request, JsonWriter& json,
   return {};
 }
 
+bool has_tools(const JsonObject& request) {
+  const std::optional<JsonValue> value = request.peek("tools");
+  const std::optional<JsonArray> tools = value ? value->if_array() : std::nullopt;
+  return tools && !tools->empty();
+}
+
 void write_named_choice(JsonWriter& json, std::string_view name) {
   json.key("tool_choice").begin_object().field("type", "function").key("function").begin_object();
   json.field("name", name).end_object().end_object();

@@ -54,6 +54,9 @@ void write_function(JsonWriter& json, std::string_view name, std::string_view de
 /// "tools", each written by `write_tool`; nothing if there are none.
 [[nodiscard]] Result<void> write_tools(const JsonObject& request, JsonWriter& json,
                                        Result<void> (*write_tool)(const JsonObject& tool, JsonWriter& json));
+/// Whether there are tools to choose from. vLLM and OpenAI refuse a choice without any, even "auto", which clients of
+/// the other APIs give all the same.
+[[nodiscard]] bool has_tools(const JsonObject& request);
 /// "tool_choice": the function of that name.
 void write_named_choice(JsonWriter& json, std::string_view name);
 /// The fields that chat completions have under the same name, and extensions of vLLM that neither API knows, so that a

@@ -225,6 +225,7 @@ Result<void> write_tool_choice(const JsonObject& request, JsonWriter& json) {
     KVIST_TRY(const std::string_view name, choice->require_string("name"));
     write_named_choice(json, name);
   } else if (type == "auto" || type == "none") {
+    if (!has_tools(request)) return {};
     json.field("tool_choice", type);
   } else if (type == "any") {
     json.field("tool_choice", "required");

@@ -162,13 +162,13 @@ Result<void> write_tool(const JsonObject& tool, JsonWriter& json) {
 
 Result<void> write_tool_choice(const JsonObject& request, JsonWriter& json) {
   KVIST_TRY(const std::optional<bool> parallel, request.find_bool("parallel_tool_calls"));
-  if (parallel) json.field("parallel_tool_calls", *parallel);
+  if (parallel && has_tools(request)) json.field("parallel_tool_calls", *parallel);
   KVIST_TRY(const std::optional<JsonValue> value, request.find("tool_choice"));
   if (!value) return {};
   if (const auto word = value->if_string()) {
     if (*word != "auto" && *word != "none" && *word != "required")
       return value->wrong(fmt::format(R"(expected "auto", "none" or "required", got {})", in_quotes(*word)));
-    json.field("tool_choice", *word);
+    if (*word == "required" || has_tools(request)) json.field("tool_choice", *word);
     return {};
   }
   KVIST_TRY(const JsonObject choice, value->as_object());
