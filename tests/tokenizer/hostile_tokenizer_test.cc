@@ -154,7 +154,7 @@ std::string regex_error(std::string_view pattern) {
 TEST(HostileTokenizer, CatastrophicExpressionsAreRefused) {
   EXPECT_THAT(regex_error(R"((\s+)+[x])"), HasSubstr("backtracking"));
   EXPECT_THAT(regex_error("(a|a)*[b]"), HasSubstr("backtracking"));
-  EXPECT_THAT(regex_error(R"(\s+$)"), HasSubstr("backtracking"));  // quadratic
+  EXPECT_THAT(regex_error(R"(\s+\z)"), HasSubstr("backtracking"));  // quadratic
   EXPECT_THAT(regex_error(R"(((((a{900}){900}){900}){900}))"), HasSubstr("regular expression"));
   EXPECT_THAT(regex_error(std::string(300, '(') + std::string(300, ')')), HasSubstr("nested"));
   EXPECT_THAT(regex_error(std::string(1 << 20, 'a')), HasSubstr("1048576 bytes"));

@@ -51,6 +51,17 @@ TEST(PreTokenizer, EmptyMatchesMoveOnByACharacter) {
               ElementsAre("\u00e9", "xx", "\u20ac"));
 }
 
+// DeepSeek's tokenizers before V3 look for it. The words are those of Hugging Face's library.
+TEST(PreTokenizer, WhiteSpaceAtTheEndOfALineTakesOneSearchPerRun) {
+  const std::string step = split(R"({"Regex":"\\s+$"})", "Isolated");
+  EXPECT_THAT(words_of(step, "a  b  "), ElementsAre("a  b", "  "));
+  EXPECT_THAT(words_of(step, "a \n\n b"), ElementsAre("a", " \n", "\n b"));
+  EXPECT_THAT(words_of(step, " \n \nb \n"), ElementsAre(" \n ", "\nb", " \n"));
+  EXPECT_THAT(words_of(step, "\u3000\n"), ElementsAre("\u3000\n"));
+  const std::string run(1 << 20, ' ');
+  EXPECT_THAT(words_of(step, run + "x"), ElementsAre(run + "x"));
+}
+
 TEST(PreTokenizer, EachStepCutsTheWordsOfTheOneBefore) {
   const std::string json = R"({"type":"Sequence","pretokenizers":[)" + split(R"({"String":"b"})", "Isolated") + "," +
                            split(R"x({"Regex":"a+(?!b)"})x", "Isolated") + "]}";
