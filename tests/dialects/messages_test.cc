@@ -102,6 +102,32 @@ TEST(Messages, AnAnswerGoesOnWithALastMessageOfTheAssistant) {
   EXPECT_FALSE(read->add_generation_prompt);
 }
 
+// Chats have no images in the messages of tools, and few templates write them there.
+TEST(Messages, TheUserShowsTheImagesThatToolsGave) {
+  const std::string_view image = R"({"type":"image","source":{"type":"url","url":"http://x/a.png"}})";
+  const std::string_view shown = R"({"type":"image_url","image_url":{"url":"http://x/a.png"}})";
+  const std::string results = fmt::format(
+      R"({{"type":"tool_result","tool_use_id":"a","content":[{{"type":"text","text":"A"}},{}]}},)"
+      R"({{"type":"tool_result","tool_use_id":"b","content":[{}]}},{{"type":"tool_result","tool_use_id":"c"}})",
+      image, image);
+  const std::string tools = R"({"role":"tool","tool_call_id":"a","content":"A"},)"
+                            R"({"role":"tool","tool_call_id":"b","content":""},)"
+                            R"({"role":"tool","tool_call_id":"c","content":""},)";
+  const auto chat_with = [&](std::string_view behind) {
+    return chat_of(fmt::format(R"({{"model":"m","max_tokens":5,"messages":[{{"role":"user","content":[{}{}]}}]}})",
+                               results, behind));
+  };
+  EXPECT_EQ(
+      chat_with(""),
+      fmt::format(R"({{"model":"m","messages":[{}{{"role":"user","content":[{},{}]}}],"max_tokens":5,"stream":false}})",
+                  tools, shown, shown));
+  EXPECT_EQ(
+      chat_with(R"(,{"type":"text","text":"And?"})"),
+      fmt::format(R"({{"model":"m","messages":[{}{{"role":"user","content":[{},{},{{"type":"text","text":"And?"}}]}}],)"
+                  R"("max_tokens":5,"stream":false}})",
+                  tools, shown, shown));
+}
+
 TEST(Messages, WithoutToolsThereIsNothingToChoose) {
   const std::string rest = R"("messages":[{"role":"user","content":"Hi"}]})";
   for (const std::string_view choice : {"auto", "none"}) {

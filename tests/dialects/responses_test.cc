@@ -1,4 +1,5 @@
 // OpenAI's Responses API as chat completions, and back.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -59,6 +60,23 @@ TEST(Responses, ItemsOfOneTurnAreOneMessage) {
       R"({"id":"c2","type":"function","function":{"name":"time","arguments":"{}"}}]},)"
       R"({"role":"tool","tool_call_id":"c1","content":"Rain"},{"role":"tool","tool_call_id":"c2","content":"Noon"}],)"
       R"("stream":false})");
+}
+
+// Chats have no images in the messages of tools, and few templates write them there.
+TEST(Responses, TheUserShowsTheImagesThatToolsGave) {
+  const auto chat_with = [](std::string_view behind) {
+    return chat_of(
+        fmt::format(R"({{"model":"m","input":[{{"type":"function_call_output","call_id":"a","output":[)"
+                    R"({{"type":"input_text","text":"A"}},{{"type":"input_image","image_url":"http://x/a.png"}}]}},)"
+                    R"({{"type":"function_call_output","call_id":"b","output":"B"}}{}]}})",
+                    behind));
+  };
+  const std::string chat = R"({"model":"m","messages":[{"role":"tool","tool_call_id":"a","content":"A"},)"
+                           R"({"role":"tool","tool_call_id":"b","content":"B"},)"
+                           R"({"role":"user","content":[{"type":"image_url","image_url":{"url":"http://x/a.png"}}]})";
+  EXPECT_EQ(chat_with(""), chat + R"(],"stream":false})");
+  EXPECT_EQ(chat_with(R"(,{"role":"assistant","content":"C"})"),
+            chat + R"(,{"role":"assistant","content":"C"}],"stream":false})");
 }
 
 TEST(Responses, WhatWouldHaveToBeStoredIsRefused) {

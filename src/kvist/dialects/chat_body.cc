@@ -37,6 +37,11 @@ void ContentParts::add_image(std::string_view url) {
   parts_.push_back(json.take());
 }
 
+void ContentParts::add_images(std::vector<std::string>& urls) {
+  for (const std::string& url : urls) add_image(url);
+  urls.clear();
+}
+
 void ContentParts::write(JsonWriter& json) {
   if (parts_.empty() || is_one_text_) {
     json.value(parts_.empty() ? std::string_view() : std::string_view(only_text_));

@@ -17,6 +17,8 @@ class ContentParts {
   void add_text(std::string_view text);
   /// An image by its address, which may be a data: URL.
   void add_image(std::string_view url);
+  /// Adds each image, and from then on there is none.
+  void add_images(std::vector<std::string>& urls);
   [[nodiscard]] bool empty() const { return parts_.empty(); }
   /// All of it as one value, and from then on there is none. Nothing is written as "".
   void write(JsonWriter& json);

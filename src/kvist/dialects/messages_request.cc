@@ -4,7 +4,10 @@
 
 #include <limits>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "kvist/base/json.h"
 #include "kvist/base/json_writer.h"
@@ -40,7 +43,7 @@ Result<std::string> url_of_image(const JsonObject& block) {
   return fmt::format("data:{};base64,{}", media, data);
 }
 
-// Text and images, which is what users and tools give.
+// Text and images, which is what users give.
 Result<void> read_plain_block(const JsonObject& block, std::string_view where, ContentParts& into) {
   KVIST_TRY(const std::string_view type, type_of(block));
   if (type == "text") {
@@ -54,18 +57,24 @@ Result<void> read_plain_block(const JsonObject& block, std::string_view where, C
   return {};
 }
 
-Result<ContentParts> read_plain_content(const JsonValue& value, std::string_view where) {
-  ContentParts content;
+// What a tool gave. A chat's message of a tool has text alone, so images are given to the user's next message.
+Result<void> read_result(const JsonValue& value, ContentParts& texts, std::vector<std::string>& images) {
   if (const auto text = value.if_string()) {
-    content.add_text(*text);
-    return content;
+    texts.add_text(*text);
+    return {};
   }
   KVIST_TRY(const JsonArray blocks, value.as_array("a string or an array of blocks"));
   for (const JsonValue item : blocks) {
     KVIST_TRY(const JsonObject block, item.as_object());
-    KVIST_TRY_VOID(read_plain_block(block, where, content));
+    KVIST_TRY(const std::string_view type, type_of(block));
+    if (type == "image") {
+      KVIST_TRY(std::string url, url_of_image(block));
+      images.push_back(std::move(url));
+    } else {
+      KVIST_TRY_VOID(read_plain_block(block, "in a tool_result", texts));
+    }
   }
-  return content;
+  return {};
 }
 
 // Claude Code begins its system prompt with a line for Anthropic's accounting, a part of which is new in every request.
@@ -99,13 +108,11 @@ Result<void> write_system(const JsonValue& value, std::string_view where, JsonWr
   return {};
 }
 
-Result<void> write_result(const JsonObject& block, JsonWriter& json) {
+Result<void> write_result(const JsonObject& block, std::vector<std::string>& images, JsonWriter& json) {
   KVIST_TRY(const std::string_view id, block.require_string("tool_use_id"));
   ContentParts content;
   KVIST_TRY(const std::optional<JsonValue> value, block.find("content"));
-  if (value) {
-    KVIST_TRY(content, read_plain_content(*value, "in a tool_result"));
-  }
+  if (value) KVIST_TRY_VOID(read_result(*value, content, images));
   write_tool_result(json, id, content);
   return {};
 }
@@ -119,16 +126,19 @@ Result<void> write_user(const JsonValue& value, JsonWriter& json) {
     return {};
   }
   KVIST_TRY(const JsonArray blocks, value.as_array("a string or an array of blocks"));
+  std::vector<std::string> images;  // of results
   for (const JsonValue item : blocks) {
     KVIST_TRY(const JsonObject block, item.as_object());
     KVIST_TRY(const std::string_view type, type_of(block));
     if (type != "tool_result") {
+      content.add_images(images);
       KVIST_TRY_VOID(read_plain_block(block, "in a message of the user", content));
       continue;
     }
     if (!content.empty()) write_message(json, "user", content);
-    KVIST_TRY_VOID(write_result(block, json));
+    KVIST_TRY_VOID(write_result(block, images, json));
   }
+  content.add_images(images);
   if (!content.empty() || blocks.empty()) write_message(json, "user", content);
   return {};
 }

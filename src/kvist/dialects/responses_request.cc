@@ -5,7 +5,10 @@
 #include <array>
 #include <limits>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "kvist/base/json.h"
 #include "kvist/base/json_writer.h"
@@ -19,7 +22,8 @@ std::unexpected<Error> unknown_type(const JsonObject& object, std::string_view t
                       fmt::format("{} is not supported {} by this gateway", in_quotes(type), where));
 }
 
-Result<void> read_part(const JsonObject& part, ContentParts& into) {
+// `images` gets the images in place of `into`, if it is there.
+Result<void> read_part(const JsonObject& part, ContentParts& into, std::vector<std::string>* images) {
   KVIST_TRY(const std::string_view type, part.require_string("type"));
   if (type == "input_text" || type == "output_text" || type == "text") {
     KVIST_TRY(const std::string_view text, part.require_string("text"));
@@ -34,11 +38,15 @@ Result<void> read_part(const JsonObject& part, ContentParts& into) {
   if (type != "input_image") return unknown_type(part, type, "in a content");
   KVIST_TRY(const std::optional<std::string_view> url, part.find_string("image_url"));
   if (!url) return part.error(ErrorCode::kUnsupported, "image_url", "required: this gateway stores no files");
-  into.add_image(*url);
+  if (images != nullptr) {
+    images->emplace_back(*url);
+  } else {
+    into.add_image(*url);
+  }
   return {};
 }
 
-Result<void> read_content(const JsonValue& value, ContentParts& into) {
+Result<void> read_content(const JsonValue& value, ContentParts& into, std::vector<std::string>* images = nullptr) {
   if (const auto text = value.if_string()) {
     into.add_text(*text);
     return {};
@@ -46,7 +54,7 @@ Result<void> read_content(const JsonValue& value, ContentParts& into) {
   KVIST_TRY(const JsonArray parts, value.as_array("a string or an array of parts"));
   for (const JsonValue item : parts) {
     KVIST_TRY(const JsonObject part, item.as_object());
-    KVIST_TRY_VOID(read_part(part, into));
+    KVIST_TRY_VOID(read_part(part, into, images));
   }
   return {};
 }
@@ -59,19 +67,31 @@ class InputWriter {
   Result<void> add(const JsonValue& value) {
     KVIST_TRY(const JsonObject item, value.as_object());
     KVIST_TRY(const std::optional<std::string_view> type, item.find_string("type"));
+    if (type == "function_call_output") return add_output(item);
+    end_results();
     if (!type || *type == "message") return add_message(item);
     if (*type == "function_call") return add_call(item);
-    if (*type == "function_call_output") return add_output(item);
     if (*type == "reasoning") return add_reasoning(item);
     if (*type == "item_reference")
       return item.error(ErrorCode::kUnsupported, "type", "this gateway stores no items; give the item itself");
     return unknown_type(item, *type, "in the input");
   }
-  void end_turn() {
-    if (!turn_.empty()) turn_.write(json_);
+  void end() {
+    end_turn();
+    end_results();
   }
 
  private:
+  void end_turn() {
+    if (!turn_.empty()) turn_.write(json_);
+  }
+  // A chat's message of a tool has text alone, so the user shows the images.
+  void end_results() {
+    ContentParts shown;
+    shown.add_images(images_);
+    if (!shown.empty()) write_message(json_, "user", shown);
+  }
+
   Result<void> add_message(const JsonObject& item) {
     KVIST_TRY(const std::string_view role, item.require_string("role"));
     KVIST_TRY(const JsonValue content, item.require("content"));
@@ -102,7 +122,7 @@ class InputWriter {
     KVIST_TRY(const std::string_view id, item.require_string("call_id"));
     KVIST_TRY(const JsonValue output, item.require("output"));
     ContentParts parts;
-    KVIST_TRY_VOID(read_content(output, parts));
+    KVIST_TRY_VOID(read_content(output, parts, &images_));
     write_tool_result(json_, id, parts);
     return {};
   }
@@ -122,6 +142,7 @@ class InputWriter {
 
   JsonWriter& json_;
   AssistantTurn turn_;
+  std::vector<std::string> images_;  // of results
 };
 
 Result<void> write_messages(const JsonObject& request, JsonWriter& json) {
@@ -141,7 +162,7 @@ Result<void> write_messages(const JsonObject& request, JsonWriter& json) {
     if (items.empty()) return input.wrong("expected at least one item, got none");
     InputWriter writer(json);
     for (const JsonValue item : items) KVIST_TRY_VOID(writer.add(item));
-    writer.end_turn();
+    writer.end();
   }
   json.end_array();
   return {};
