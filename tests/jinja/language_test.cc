@@ -43,6 +43,9 @@ TEST(JinjaLanguageTest, PrintsAsPythonDoes) {
   EXPECT_EQ(render("{{ ['a', \"it's\", 'both\\'\"', 1.5, none, (1,), {'k': 'v\\n'}] }}"),
             R"(['a', "it's", 'both\'"', 1.5, None, (1,), {'k': 'v\n'}])");
   EXPECT_EQ(render("{{ 1, 2 }}"), "(1, 2)");
+  EXPECT_EQ(render("{{ [t] }}", "{\"t\": \"a\u00a0b\u3000c\u200dé日👩\U000e0001\\u0001\u007f\"}"),
+            R"(['a\xa0b\u3000c\u200dé日👩\U000e0001\x01\x7f'])")
+      << "what is not printable is escaped";
 }
 
 TEST(JinjaLanguageTest, SlicesAndIndexesInCharacters) {

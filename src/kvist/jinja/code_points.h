@@ -38,6 +38,8 @@ void append_utf8(std::string& out, char32_t code_point);
 /// Unicode's simple case mapping of one character (one to one: "ß" stays).
 [[nodiscard]] char32_t to_upper(char32_t code_point);
 [[nodiscard]] char32_t to_lower(char32_t code_point);
+/// Whether str.isprintable() is true for the character: Python's repr() writes the others as escapes.
+[[nodiscard]] bool is_printable(char32_t code_point);
 /// Whether the character is a letter with case.
 [[nodiscard]] bool is_letter(char32_t code_point);
 

@@ -19,6 +19,13 @@ std::string number_text(double number) {
   return text;
 }
 
+// "\x1f", "\u3000" or "\U000e0001".
+std::string escape_of(char32_t c) {
+  const auto value = static_cast<std::uint32_t>(c);
+  if (value <= 0xFF) return fmt::format("\\x{:02x}", value);
+  return value <= 0xFFFF ? fmt::format("\\u{:04x}", value) : fmt::format("\\U{:08x}", value);
+}
+
 // A text in quotes, as repr() writes it.
 Result<void> print_quoted(Meter& meter, const MarkedText& text, MarkedText& out) {
   KVIST_TRY_VOID(meter.scan(text.size()));
@@ -34,8 +41,8 @@ Result<void> print_quoted(Meter& meter, const MarkedText& text, MarkedText& out)
       out.append(text, at, at + c.bytes);
     } else if (c.value == '\n' || c.value == '\r' || c.value == '\t') {
       out.append(c.value == '\n' ? "\\n" : c.value == '\r' ? "\\r" : "\\t", marked);
-    } else if (c.value < 0x20 || c.value == 0x7F) {
-      out.append(fmt::format("\\x{:02x}", static_cast<unsigned>(c.value)), marked);
+    } else if (!is_printable(c.value)) {
+      out.append(escape_of(c.value), marked);
     } else {
       out.append(text, at, at + c.bytes);
     }
