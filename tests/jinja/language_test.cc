@@ -121,6 +121,8 @@ TEST(JinjaLanguageTest, FiltersTestsAndMethods) {
           "{{ 1 is odd }}{{ 'a' is string }}{{ {} is mapping }}{{ [] is sequence }}{{ true is number }}"
           "{{ true is integer }}{{ none is none }}{{ x is defined }}{{ x is not undefined }}{{ 6 is divisibleby 3 }}"),
       "TrueTrueTrueTrueTrueFalseTrueFalseFalseTrue");
+  EXPECT_EQ(render("{{ x is sequence }}{{ x is iterable }}{{ x is string }}{{ none is sequence }}{{ 1 is iterable }}"),
+            "TrueTrueFalseFalseFalse");
 }
 
 TEST(JinjaLanguageTest, WritesJsonAsTransformersDoes) {

@@ -27,13 +27,10 @@ Result<Value> number(const Invocation& call) {
   return Value(call.input->is_number() || call.input->as<bool>() != nullptr);  // as in Python
 }
 
+// Jinja's undefined value is an empty one.
 Result<Value> sequence(const Invocation& call) {
-  return Value(call.input->list() != nullptr || call.input->dict() != nullptr || call.input->text() != nullptr);
-}
-
-Result<Value> iterable(const Invocation& call) {
-  if (call.input->is_undefined()) return Value(true);
-  return sequence(call);
+  const Value& input = *call.input;
+  return Value(input.list() != nullptr || input.dict() != nullptr || input.text() != nullptr || input.is_undefined());
 }
 
 enum class Relation : std::uint8_t { kEqual, kNotEqual, kLess, kLessOrEqual, kGreater, kGreaterOrEqual };
@@ -108,7 +105,7 @@ constexpr Function kTests[] = {
     {"gt", {"other"}, 1, &related<Relation::kGreater>},
     {"in", {"seq"}, 1, &in},
     {"integer", {}, 0, &holds<std::int64_t>},
-    {"iterable", {}, 0, &iterable},
+    {"iterable", {}, 0, &sequence},
     {"le", {"other"}, 1, &related<Relation::kLessOrEqual>},
     {"lower", {}, 0, &cased<false>},
     {"lt", {"other"}, 1, &related<Relation::kLess>},
