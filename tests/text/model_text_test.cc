@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -53,8 +54,17 @@ TEST_F(ModelTextTest, ChoosesAmongNamedTemplatesAndItsFile) {
   EXPECT_EQ(load(), "d");
   directory_.write("chat_template.jinja", "file\n");
   EXPECT_EQ(load(), "file");
-  const Result<ModelText> model = ModelText::load(directory_.path());
-  ASSERT_TRUE(model.has_value());
+  const auto with_tools = [&] {
+    const Result<ModelText> model = ModelText::load(directory_.path());
+    if (!model) return "error: " + model.error().message;
+    const std::vector<ChatMessage> messages = {{"user", "hi"}};
+    return model->chat_template->render({.messages = messages, .tools = "[{}]"})->text;
+  };
+  EXPECT_EQ(with_tools(), "file");
+  std::filesystem::create_directory(directory_.path() + "/additional_chat_templates");
+  directory_.write("additional_chat_templates/tool_use.jinja", "{{ tools|length }}");
+  EXPECT_EQ(with_tools(), "1");
+  EXPECT_EQ(load(), "file");
 }
 
 TEST_F(ModelTextTest, TakesNoLimitAsItIsWritten) {

@@ -106,6 +106,12 @@ Result<ModelConfig> read_tokenizer_config(const std::string& directory) {
   if (exists(template_path)) {
     config.templates.path = template_path;
     KVIST_TRY(config.templates.plain, read_file(template_path, kMostFileBytes));
+    // Where Hugging Face's library saves the other named templates now.
+    const std::string for_tools_path = directory + "/additional_chat_templates/tool_use.jinja";
+    if (exists(for_tools_path)) {
+      config.templates.path += " and " + for_tools_path;
+      KVIST_TRY(config.templates.for_tools, read_file(for_tools_path, kMostFileBytes));
+    }
     return config;
   }
   KVIST_TRY(const std::optional<JsonValue> templates, root.find("chat_template"));
