@@ -34,6 +34,15 @@ TEST(CompletionChunks, HaveTheShapeOfTheApi) {
             head + R"({"index":1,"text":"","logprobs":null,"finish_reason":"length"}]})");
 }
 
+TEST(ChunkWriter, NamesTheStopStringThatEndedAnAnswer) {
+  std::string out;
+  ChunkWriter(kText).append_finish(out, 0, "stop", "\n\"");
+  EXPECT_TRUE(out.ends_with(R"({"index":0,"text":"","logprobs":null,"finish_reason":"stop","stop_reason":"\n\""}]})"))
+      << out;
+  const std::string whole = whole_answer(kText, {{.text = "a", .finish_reason = "stop", .stop_reason = "\n"}}, kUsage);
+  EXPECT_TRUE(whole.contains(R"("logprobs":null,"finish_reason":"stop","stop_reason":"\n"}],)")) << whole;
+}
+
 TEST(ChunkWriter, AppendsToWhatIsThere) {
   const ChunkWriter writer(kText);
   std::string out = "data: ";

@@ -103,6 +103,16 @@ TEST(StopStrings, OfAWorkerKeepMinTokens) {
   EXPECT_LT(read->usage->completion_tokens, 150U);
 }
 
+TEST(StopStrings, AreNamedWhereTheyEndAnAnswer) {
+  RunningWorker worker;
+  for (const std::string_view stream : {"false", "true"}) {
+    const std::string body =
+        chat_body("x", fmt::format(R"("stop":["e"],"max_tokens":500,"ignore_eos":true,"stream":{})", stream));
+    const std::string answer = worker.post("/v1/chat/completions", body).body;
+    EXPECT_TRUE(answer.contains(R"("finish_reason":"stop","stop_reason":"e")")) << "as in vLLM: " << answer;
+  }
+}
+
 // Llama 2's way, where a word has its space in front: prompt and answer together are one text.
 TEST(LeadingSpaces, OfAnAnswerAreKeptBehindAPromptWithText) {
   tokenizer::SmallTokenizer small = tokenizer::SmallTokenizer::characters({"\u2581", "a", "b", "\u2581a", "\u2581b"});

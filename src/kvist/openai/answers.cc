@@ -82,6 +82,7 @@ std::string whole_answer(const AnswerHead& head, const std::vector<WholeChoice>&
     std::string logprobs;
     choices[i].logprobs.append_to(logprobs);
     json.key("logprobs").raw(logprobs).field("finish_reason", choices[i].finish_reason);
+    if (!choices[i].stop_reason.empty()) json.field("stop_reason", choices[i].stop_reason);
     write_tokens(json, "token_ids", choices[i].tokens);
     if (!head.chat) {
       write_tokens(json, "prompt_token_ids", choices[i].prompt_tokens);

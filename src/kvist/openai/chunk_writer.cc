@@ -75,11 +75,16 @@ void ChunkWriter::append_arguments(std::string& out, std::uint32_t index, std::s
   out += R"(}}]},"logprobs":null,"finish_reason":null}]})";
 }
 
-void ChunkWriter::append_finish(std::string& out, std::uint32_t index, std::string_view finish_reason) const {
+void ChunkWriter::append_finish(std::string& out, std::uint32_t index, std::string_view finish_reason,
+                                std::string_view stop) const {
   open_choice(out, index);
   out += chat_ ? R"("delta":{},"logprobs":null,"finish_reason":)" : R"("text":"","logprobs":null,"finish_reason":)";
   append_json_string(out, finish_reason);
-  out += "}]}";
+  if (!stop.empty()) {
+    out += R"(,"stop_reason":)";
+    append_json_string(out, stop);
+  }
+  out += kEndOfChoice;
 }
 
 void ChunkWriter::append_usage(std::string& out, const Usage& usage) const {

@@ -29,7 +29,9 @@ class ChunkWriter {
   void append_call(std::string& out, std::uint32_t index, std::size_t call, const text::ToolCall& begun) const;
   /// A part of a call's arguments.
   void append_arguments(std::string& out, std::uint32_t index, std::size_t call, std::string_view part) const;
-  void append_finish(std::string& out, std::uint32_t index, std::string_view finish_reason) const;
+  /// `stop` is the stop string that ended the answer, which vLLM's `stop_reason` names; without one it is left out.
+  void append_finish(std::string& out, std::uint32_t index, std::string_view finish_reason,
+                     std::string_view stop = {}) const;
   void append_usage(std::string& out, const Usage& usage) const;
 
   /// The functions below add to the chunk with a choice at the end of `out`. Requires: they are called in this order.

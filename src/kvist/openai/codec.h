@@ -53,6 +53,7 @@ struct WholeChoice {
   /// The tokens of the choice and of its prompt, if the client requested them (return_token_ids).
   std::optional<std::vector<TokenId>> tokens = {};
   std::optional<std::vector<TokenId>> prompt_tokens = {};
+  std::string stop_reason = {};  ///< the stop string that ended it (vLLM's field); empty: none
 };
 [[nodiscard]] std::string whole_answer(const AnswerHead& head, const std::vector<WholeChoice>& choices,
                                        const Usage& usage);

@@ -243,6 +243,7 @@ void Answer::add(std::size_t index, const engine::RequestOutput& output, const e
   add_to_whole(choice, {}, {}, echoed);
   add_to_whole(choice, std::move(parts), tokens, written);
   choice.whole.finish_reason = finish;
+  choice.whole.stop_reason = choice.stop.stop();
   if (complete()) respond_whole();
 }
 
@@ -348,7 +349,7 @@ void Answer::stream(std::size_t index, const std::vector<tool_calls::AnswerPart>
       append_chunk(index, [&] { writer_.append_text(buffer_, number, part->content); });
     }
   }
-  if (!finish.empty()) append_chunk(index, [&] { writer_.append_finish(buffer_, number, finish); });
+  if (!finish.empty()) append_chunk(index, [&] { writer_.append_finish(buffer_, number, finish, choice.stop.stop()); });
   if (complete()) return end_stream();
   send();
 }
