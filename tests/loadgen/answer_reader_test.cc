@@ -63,6 +63,30 @@ TEST_F(AnswerReaderTest, AWholeAnswerGivesReplyUsageAndGaps) {
   EXPECT_EQ(clock_.sample().cached_tokens, 2U);
 }
 
+TEST_F(AnswerReaderTest, ReasoningCountsForTheClockAndNotForTheReply) {
+  const auto delta = [](const char* name, const char* text) {
+    return event(std::string(R"({"choices":[{"index":0,"delta":{")") + name + R"(":")" + text + R"("}}]})");
+  };
+  ASSERT_TRUE(reader_.feed(delta("reasoning_content", "Let"), at(10)).has_value());
+  ASSERT_TRUE(reader_.feed(delta("reasoning", " me"), at(20)).has_value());
+  ASSERT_TRUE(reader_.feed(delta("content", "Yes"), at(30)).has_value());
+  ASSERT_TRUE(reader_.feed(delta("content", "."), at(40)).has_value());
+  ASSERT_TRUE(reader_.feed(event(openai::usage_chunk(kHead, {.prompt_tokens = 9, .completion_tokens = 4})), at(41))
+                  .has_value());
+  EXPECT_EQ(clock_.sample().first_token, at(10));
+  EXPECT_EQ(clock_.sample().chunks, 4U);
+  EXPECT_EQ(clock_.sample().tpot_ms(), 10.0) << "usage has the tokens of the reasoning, so their time counts too";
+  EXPECT_EQ(reader_.chunks_beside_reply(), 2U);
+  EXPECT_EQ(reader_.take_reply(), "Yes.");
+}
+
+TEST_F(AnswerReaderTest, AnAnswerOfReasoningAloneIsOne) {
+  ASSERT_TRUE(reader_.feed(event(R"({"choices":[{"index":0,"delta":{"reasoning_content":"Let"}}]})"), at(10)));
+  ASSERT_TRUE(reader_.feed("data: [DONE]\n\n", at(20)).has_value());
+  EXPECT_TRUE(reader_.check_whole().has_value());
+  EXPECT_EQ(reader_.take_reply(), "");
+}
+
 TEST_F(AnswerReaderTest, WithoutDoneOrContentItIsNoWholeAnswer) {
   EXPECT_EQ(reader_.check_whole().error().message, "the stream ended without [DONE]");
   ASSERT_TRUE(reader_.feed("data: [DONE]\n\n", at(1)).has_value());

@@ -32,18 +32,22 @@ Result<void> AnswerReader::read_event(std::string_view data, TimePoint at) {
     done_at_ = at;
     return {};
   }
-  if (const auto content = frame_.content_of(data)) return add_content(*content, at);
+  if (const auto content = frame_.content_of(data)) return add_content(*content, true, at);
   KVIST_TRY(const openai::ChunkView chunk, openai::parse_chunk(data));
   if (chunk.error) return fail(ErrorCode::kUnavailable, fmt::format("error frame: {}", *chunk.error));
   if (chunk.usage) {
     clock_->on_usage(chunk.usage->prompt_tokens, chunk.usage->cached_tokens, chunk.usage->completion_tokens);
   }
   frame_.learn(data, chunk);
-  return add_content(chunk.content, at);
+  return add_content(chunk.content, chunk.generates, at);
 }
 
-Result<void> AnswerReader::add_content(std::string_view content, TimePoint at) {
-  if (!clock_->on_chunk(content, at)) return {};
+// Who reads an answer sees its reasoning, and usage counts its tokens: a clock that began with the content behind it
+// would give them no time.
+Result<void> AnswerReader::add_content(std::string_view content, bool generates, TimePoint at) {
+  if (!generates) return {};
+  clock_->on_content(at);
+  if (content.empty()) ++chunks_beside_reply_;
   if (reply_.size() + content.size() > kMaxReplyBytes) {
     return fail(ErrorCode::kTooLarge, fmt::format("the reply is longer than {} bytes", kMaxReplyBytes));
   }

@@ -27,7 +27,8 @@ class AnswerReader {
   /// Takes bytes of the body that were read at `at`. Errors: a broken stream, an error frame, an endless reply.
   /// Requires: no call after an error.
   [[nodiscard]] Result<void> feed(std::string_view bytes, TimePoint at);
-  /// Checks, at the end of the body, whether the answer is complete: it ended with [DONE] and had content.
+  /// Checks, at the end of the body, whether the answer is complete: it ended with [DONE] and something was
+  /// generated.
   [[nodiscard]] Result<void> check_whole() const;
 
   /// Events of the stream so far.
@@ -38,17 +39,21 @@ class AnswerReader {
   [[nodiscard]] bool done() const { return done_; }
   /// When [DONE] was read.
   [[nodiscard]] TimePoint done_at() const { return done_at_; }
+  /// The content. What was generated beside it, such as reasoning, is no part of a conversation's history.
   [[nodiscard]] std::string take_reply() { return std::move(reply_); }
+  /// Of the clock's chunks those that added nothing to the reply.
+  [[nodiscard]] std::uint32_t chunks_beside_reply() const { return chunks_beside_reply_; }
 
  private:
   [[nodiscard]] Result<void> read_event(std::string_view data, TimePoint at);
-  [[nodiscard]] Result<void> add_content(std::string_view content, TimePoint at);
+  [[nodiscard]] Result<void> add_content(std::string_view content, bool generates, TimePoint at);
 
   workload::TurnClock* clock_;
   net::SseParser parser_;
   openai::ChunkFrame frame_;
   std::string reply_;
   std::uint64_t events_ = 0;
+  std::uint32_t chunks_beside_reply_ = 0;
   bool done_ = false;
   TimePoint done_at_;
 };

@@ -158,7 +158,7 @@ void TurnCall::succeed(TimePoint ended) {
   // As ids a message has one token per byte. The number of the answer's ids is known, but not which they were. A server
   // may report more than it was asked for.
   if (target_->count_tokens && clock_.sample().completion_tokens == 0) {
-    clock_.on_counted_tokens(target_->count_tokens(reply));
+    clock_.on_counted_tokens(target_->count_tokens(reply) + reader_.chunks_beside_reply());
   }
   if (target_->prompt_ids && !target_->prompt_ids->encodes_text())
     reply.resize(std::min(clock_.sample().output_tokens(), most_tokens_), ' ');

@@ -51,10 +51,10 @@ struct Target {
   std::vector<std::string> secrets = {};  ///< left out of what a failed turn says (redaction.h)
 };
 
-/// A turn under way. The constructor sends it. It succeeds if the stream ended with [DONE] and had content; everything
-/// else is a failure with its cause. `sent` of the sample is when the socket took the request's last byte or, if it
-/// never did (no connection), when the request was handed to the HTTP client. The destructor closes the connection and
-/// reports nothing. Threads: the loop's.
+/// A turn under way. The constructor sends it. It succeeds if the stream ended with [DONE] and something was
+/// generated; everything else is a failure with its cause. `sent` of the sample is when the socket took the request's
+/// last byte or, if it never did (no connection), when the request was handed to the HTTP client. The destructor closes
+/// the connection and reports nothing. Threads: the loop's.
 class TurnCall {
  public:
   /// `target` and `listener` must outlive the call.

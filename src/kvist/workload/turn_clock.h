@@ -21,8 +21,8 @@ struct ChunkAge {
 };
 
 /// Accumulates one TurnSample. The rules:
-///  - The first token is the first chunk with non-empty content. A chunk with only a role, a finish reason or usage
-///    does not count.
+///  - The first token is the first chunk with content: with something that was generated, reasoning included. A chunk
+///    with only a role, a finish reason or usage does not count.
 ///  - Gaps are those between successive content chunks, as they arrived: 0 for two chunks of one read. With speculation
 ///    a chunk may have several tokens; it is still one chunk with one gap.
 ///  - Token counts are those of the server's usage; chunks are counted separately. So TPOT is per token, however tokens

@@ -30,7 +30,7 @@ struct TurnSample {
   TimePoint ready;   ///< since when nothing but the client kept it back: `intended`, or later if it waited for a place
   TimePoint handed;  ///< when the client had come to it and began to send, which may include to connect
   TimePoint sent;    ///< when the request was handed to the socket
-  TimePoint first_token;  ///< first chunk with non-empty content
+  TimePoint first_token;  ///< first chunk with something generated
   TimePoint last_token;
   TimePoint ended;
   std::uint32_t prompt_tokens = 0;      ///< from usage
