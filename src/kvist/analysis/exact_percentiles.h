@@ -4,8 +4,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <optional>
 
+#include "kvist/base/cluster_bootstrap.h"
 #include "kvist/results/records.h"
 #include "kvist/spec/workload.h"
 
@@ -35,14 +36,27 @@ enum class ExactPercentile : std::uint8_t {
 };
 inline constexpr std::size_t kExactPercentiles = 15;
 
-/// For each percentile its value in every replicate of the bootstrap; empty if there are too few samples for one
-/// (base/cluster_bootstrap.h).
-using PercentileReplicates = std::array<std::vector<float>, kExactPercentiles>;
+/// The replicates of a percentile; empty if there are too few samples for one (base/cluster_bootstrap.h).
+struct ResampledPercentile {
+  Replicates by_conversation = {};  ///< or by session of a trace
+  Replicates by_time = {};          ///< by stretch of the measuring window: kTimeStretches of equal length
 
-/// Resamples the conversations of a level, or the sessions of a trace, because turns of one conversation share a cache
-/// and their latencies are not independent. Replicate i of one level and replicate i of another with the same seed give
-/// the same weights to the same conversations, so that differences of replicates are paired.
+  friend bool operator==(const ResampledPercentile&, const ResampledPercentile&) = default;
+};
+using PercentileReplicates = std::array<ResampledPercentile, kExactPercentiles>;
+
+/// Long against what a queue remembers, and many enough to tell how they differ.
+inline constexpr std::size_t kTimeStretches = 20;
+
+/// Resamples the conversations of a level, or the sessions of a trace, because turns of one conversation share a cache,
+/// and stretches of time, because turns that come at about the same time wait in the same queue: neither latencies are
+/// independent. Replicate i of one level and replicate i of another with the same seed give the same weights to the
+/// same conversations, and to the same stretches, so that differences of replicates are paired.
 [[nodiscard]] PercentileReplicates bootstrap_percentiles(const results::LevelRecord& level,
                                                          Schedule schedule = Schedule::kNone);
+
+/// The interval that contains those by conversation and by time: each leaves out what the other has. Nothing without
+/// that by conversation.
+[[nodiscard]] std::optional<Interval> interval_of(const ResampledPercentile& percentile);
 
 }  // namespace kvist::analysis

@@ -85,13 +85,10 @@ std::optional<Interval> gain_interval(const Pairs& pairs, const HeadlineFigure& 
     return t_interval(gains);
   }
   if (!figure.percentile) return std::nullopt;
-  const std::vector<float> before = common_replicates(pairs.baseline, *figure.percentile, pairs.same_requests);
-  const std::vector<float> after = common_replicates(pairs.candidate, *figure.percentile, pairs.same_requests);
-  std::vector<float> gains;
-  for (std::size_t i = 0; i < std::min(before.size(), after.size()); ++i) {
-    gains.push_back((before[i] - after[i]) / before[i] * 100);
-  }
-  return interval_of(std::move(gains));
+  const std::optional<Interval> change =
+      interval_of_percent(common_replicates(pairs.baseline, *figure.percentile, pairs.same_requests),
+                          common_replicates(pairs.candidate, *figure.percentile, pairs.same_requests));
+  return change ? std::optional(Interval{.low = -change->high, .high = -change->low}) : std::nullopt;
 }
 
 }  // namespace

@@ -8,6 +8,49 @@
 #include "kvist/base/student_t.h"
 
 namespace kvist::analysis {
+namespace {
+
+std::size_t size_of(const Replicates* part) {
+  return part->values.size();
+}
+
+bool any_empty(const std::vector<const Replicates*>& parts) {
+  return std::ranges::any_of(parts, [](const Replicates* part) { return part->empty(); });
+}
+
+/// Replicate by replicate the mean over independent parts.
+Replicates mean_replicates(const std::vector<const Replicates*>& parts) {
+  if (parts.empty() || any_empty(parts)) return {};
+  Replicates mean{.values = std::vector<float>(size_of(std::ranges::min(parts, {}, size_of))), .freedom = 0};
+  for (const Replicates* part : parts) {
+    for (std::size_t i = 0; i < mean.values.size(); ++i) {
+      mean.values[i] += part->values[i] / static_cast<float>(parts.size());
+    }
+    mean.freedom += part->freedom;
+  }
+  return mean;
+}
+
+/// One after the other.
+Replicates joined_replicates(const std::vector<const Replicates*>& parts) {
+  if (parts.empty() || any_empty(parts)) return {};
+  Replicates all{.values = {}, .freedom = parts.front()->freedom};
+  for (const Replicates* part : parts) {
+    all.values.insert(all.values.end(), part->values.begin(), part->values.end());
+    all.freedom = std::min(all.freedom, part->freedom);
+  }
+  return all;
+}
+
+Replicates percent_changes(const Replicates& before, const Replicates& after) {
+  Replicates changes{.values = {}, .freedom = std::min(before.freedom, after.freedom)};
+  for (std::size_t i = 0; i < std::min(before.values.size(), after.values.size()); ++i) {
+    changes.values.push_back((after.values[i] / before.values[i] - 1) * 100);
+  }
+  return changes;
+}
+
+}  // namespace
 
 std::vector<const Measurement*> counted_repetitions(const MeasuredLevel& level) {
   std::vector<const Measurement*> all;
@@ -17,28 +60,23 @@ std::vector<const Measurement*> counted_repetitions(const MeasuredLevel& level) 
   return all;
 }
 
-std::vector<float> mean_replicates(const std::vector<const Measurement*>& repetitions, ExactPercentile percentile) {
-  std::vector<float> means;
-  for (const Measurement* repetition : repetitions) {
-    const std::vector<float>& own = repetition->analysis.replicates[static_cast<std::size_t>(percentile)];
-    if (own.empty()) return {};
-    if (means.empty()) means.assign(own.size(), 0);
-    means.resize(std::min(means.size(), own.size()));
-    for (std::size_t i = 0; i < means.size(); ++i) means[i] += own[i] / static_cast<float>(repetitions.size());
+ResampledPercentile common_replicates(const std::vector<const Measurement*>& repetitions, ExactPercentile percentile,
+                                      bool same_requests) {
+  ResampledPercentile common;
+  for (const auto unit : {&ResampledPercentile::by_conversation, &ResampledPercentile::by_time}) {
+    std::vector<const Replicates*> parts;
+    for (const Measurement* repetition : repetitions) {
+      parts.push_back(&(repetition->analysis.replicates[static_cast<std::size_t>(percentile)].*unit));
+    }
+    common.*unit = same_requests ? joined_replicates(parts) : mean_replicates(parts);
   }
-  return means;
+  return common;
 }
 
-std::vector<float> common_replicates(const std::vector<const Measurement*>& repetitions, ExactPercentile percentile,
-                                     bool same_requests) {
-  if (!same_requests) return mean_replicates(repetitions, percentile);
-  std::vector<float> all;
-  for (const Measurement* repetition : repetitions) {
-    const std::vector<float>& own = repetition->analysis.replicates[static_cast<std::size_t>(percentile)];
-    if (own.empty()) return {};
-    all.insert(all.end(), own.begin(), own.end());
-  }
-  return all;
+std::optional<Interval> interval_of_percent(const ResampledPercentile& before, const ResampledPercentile& after) {
+  return interval_of(
+      ResampledPercentile{.by_conversation = percent_changes(before.by_conversation, after.by_conversation),
+                          .by_time = percent_changes(before.by_time, after.by_time)});
 }
 
 Interval t_interval(const std::vector<double>& values) {

@@ -15,14 +15,14 @@ inline constexpr std::size_t kLeastRepetitionsForT = 3;
 
 /// The repetitions that count.
 [[nodiscard]] std::vector<const Measurement*> counted_repetitions(const MeasuredLevel& level);
-/// Replicate by replicate the mean over repetitions; empty if one has none.
-[[nodiscard]] std::vector<float> mean_replicates(const std::vector<const Measurement*>& repetitions,
-                                                 ExactPercentile percentile);
 /// The replicates behind an interval over the repetitions of a level: their means, if each repetition has conversations
-/// of its own. Those of the same requests are put one after the other: the mean of several resamplings of the same
-/// conversations would scatter less than the conversations do.
-[[nodiscard]] std::vector<float> common_replicates(const std::vector<const Measurement*>& repetitions,
-                                                   ExactPercentile percentile, bool same_requests);
+/// of its own; empty if one has none. Those of the same requests are put one after the other: the mean of several
+/// resamplings of the same conversations would scatter less than the conversations do.
+[[nodiscard]] ResampledPercentile common_replicates(const std::vector<const Measurement*>& repetitions,
+                                                    ExactPercentile percentile, bool same_requests);
+/// The interval of the change from one to the other, in percent of `before`, replicate by replicate.
+[[nodiscard]] std::optional<Interval> interval_of_percent(const ResampledPercentile& before,
+                                                          const ResampledPercentile& after);
 /// Of the mean of independent values, by Student's t. Requires: two values or more.
 [[nodiscard]] Interval t_interval(const std::vector<double>& values);
 

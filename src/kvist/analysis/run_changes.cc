@@ -70,15 +70,6 @@ Interval welch_interval(const std::vector<double>& before, const std::vector<dou
   return {.low = change - half, .high = change + half};
 }
 
-std::optional<Interval> bootstrap_interval(const Repetitions& before, const Repetitions& after,
-                                           ExactPercentile percentile, bool same_requests) {
-  const std::vector<float> from = common_replicates(before, percentile, same_requests);
-  const std::vector<float> to = common_replicates(after, percentile, same_requests);
-  std::vector<float> changes;
-  for (std::size_t i = 0; i < std::min(from.size(), to.size()); ++i) changes.push_back((to[i] / from[i] - 1) * 100);
-  return interval_of(std::move(changes));
-}
-
 std::optional<Interval> interval_of_change(const MeasuredLevel& before, const MeasuredLevel& after,
                                            const HeadlineFigure& figure, double mean_before) {
   const Repetitions old = counted_repetitions(before);
@@ -94,7 +85,8 @@ std::optional<Interval> interval_of_change(const MeasuredLevel& before, const Me
     }
   }
   if (!figure.percentile) return std::nullopt;
-  return bootstrap_interval(old, now, *figure.percentile, same_requests);
+  return interval_of_percent(common_replicates(old, *figure.percentile, same_requests),
+                             common_replicates(now, *figure.percentile, same_requests));
 }
 
 PairedVerdict verdict_of_change(const Interval& interval, const HeadlineFigure& figure) {

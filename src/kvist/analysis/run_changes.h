@@ -35,7 +35,7 @@ struct FigureChange {
 /// The interval of the change is that of
 ///  - pairs, if three or more repetitions of both have the same seed: Student's t over their changes,
 ///  - otherwise three or more repetitions of each: Welch's t, with the value before as it is,
-///  - otherwise the bootstrap over conversations, which are pairs where both runs have the same seed.
+///  - otherwise the bootstrap over conversations and time, which are pairs where both runs have the same seed.
 /// Nothing is known of the change if a level is missing, has too many errors, or something speaks against it.
 [[nodiscard]] FigureChange change_of(const MeasuredLevel* before, const MeasuredLevel* after,
                                      const HeadlineFigure& figure);

@@ -4,9 +4,11 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "kvist/base/check.h"
 #include "kvist/base/random.h"
+#include "kvist/base/student_t.h"
 
 namespace kvist {
 namespace {
@@ -89,6 +91,10 @@ std::size_t ClusterBootstrap::add_quantile(std::span<const ClusteredSample> sort
     squares += excess * excess;
     clusters += made.samples[i] > 0 ? 1 : 0;
   }
+  // Samples of one cluster repeat each other: by so many times they scatter more than independent ones would.
+  const double repeated = std::max(1.0, squares / std::max(1.0, total * q * (1 - q)));
+  const double beyond = total * std::min(q, 1 - q) / repeated;
+  made.freedom = std::max(1.0, std::min(static_cast<double>(clusters), beyond) - 1);
   made.known = clusters >= kLeastClusters && total * std::min(q, 1 - q) >= kLeastSamplesBeyond;
   const double start = static_cast<double>(at_quantile) - kStartErrors * std::sqrt(squares);
   made.start = start > 0 ? static_cast<std::size_t>(start) : 0;
@@ -112,9 +118,10 @@ double ClusterBootstrap::value_of(const Quantile& quantile, std::span<const std:
   return low + (rank - static_cast<double>(lower)) * (high - low);
 }
 
-std::vector<std::vector<float>> ClusterBootstrap::run() const {
-  std::vector<std::vector<float>> values(quantiles_.size());
-  if (std::ranges::none_of(quantiles_, &Quantile::known)) return values;
+std::vector<Replicates> ClusterBootstrap::run() const {
+  std::vector<Replicates> found(quantiles_.size());
+  if (std::ranges::none_of(quantiles_, &Quantile::known)) return found;
+  for (std::size_t i = 0; i < quantiles_.size(); ++i) found[i].freedom = quantiles_[i].freedom;
   std::vector<std::uint8_t> weights(names_.size());
   const std::size_t replicates = bootstrap_replicates(names_.size());
   for (std::size_t replicate = 0; replicate < replicates; ++replicate) {
@@ -122,22 +129,25 @@ std::vector<std::vector<float>> ClusterBootstrap::run() const {
       weights[i] = static_cast<std::uint8_t>(bootstrap_weight(seed_, replicate, names_[i]));
     }
     for (std::size_t i = 0; i < quantiles_.size(); ++i) {
-      if (quantiles_[i].known) values[i].push_back(static_cast<float>(value_of(quantiles_[i], weights)));
+      if (quantiles_[i].known) found[i].values.push_back(static_cast<float>(value_of(quantiles_[i], weights)));
     }
   }
-  return values;
+  return found;
 }
 
-std::optional<Interval> interval_of(std::vector<float> replicates) {
-  std::erase_if(replicates, [](float value) { return !std::isfinite(value); });
-  if (replicates.empty()) return std::nullopt;
-  std::ranges::sort(replicates);
+std::optional<Interval> interval_of(Replicates replicates) {
+  std::vector<float>& values = replicates.values;
+  std::erase_if(values, [](float value) { return !std::isfinite(value); });
+  if (values.empty()) return std::nullopt;
+  std::ranges::sort(values);
+  const auto freedom = static_cast<std::size_t>(std::max(1.0, replicates.freedom));
+  const double errors = student_t_quantile(0.5 + kBootstrapConfidence / 2, freedom);
+  const double tail = std::erfc(errors / std::numbers::sqrt2) / 2;
   const auto at = [&](double share) {
     return static_cast<double>(
-        replicates[static_cast<std::size_t>(std::lround(share * static_cast<double>(replicates.size() - 1)))]);
+        values[static_cast<std::size_t>(std::lround(share * static_cast<double>(values.size() - 1)))]);
   };
-  constexpr double kTail = (1 - kBootstrapConfidence) / 2;
-  return Interval{.low = at(kTail), .high = at(1 - kTail)};
+  return Interval{.low = at(tail), .high = at(1 - tail)};
 }
 
 }  // namespace kvist

@@ -34,6 +34,17 @@ inline constexpr std::size_t kLeastClusters = 10;
 inline constexpr double kLeastSamplesBeyond = 5;
 inline constexpr double kBootstrapConfidence = 0.95;
 
+/// The values of a quantile in the replicates of a bootstrap.
+struct Replicates {
+  std::vector<float> values = {};  ///< empty: nothing is known of its spread
+  /// The degrees of freedom of an interval: so many independent samples are beyond the quantile, or there are so many
+  /// clusters, whichever is less, less one.
+  double freedom = 0;
+
+  [[nodiscard]] bool empty() const { return values.empty(); }
+  friend bool operator==(const Replicates&, const Replicates&) = default;
+};
+
 /// Resamples clusters (Poisson bootstrap: each replicate gives each cluster a weight) and computes quantiles of each
 /// replicate, in the definition of quantile_of_sorted(). Samples of one cluster, such as the turns of a conversation,
 /// depend on each other; resampling samples one by one would make intervals too narrow. The same input gives the same
@@ -47,7 +58,7 @@ class ClusterBootstrap {
   std::size_t add_quantile(std::span<const ClusteredSample> sorted, double q);
 
   /// Per quantile its value in each replicate; empty if it has no interval (kLeastClusters, kLeastSamplesBeyond).
-  [[nodiscard]] std::vector<std::vector<float>> run() const;
+  [[nodiscard]] std::vector<Replicates> run() const;
 
  private:
   struct Quantile {
@@ -56,6 +67,7 @@ class ClusterBootstrap {
     std::size_t start = 0;               // of the walk: below the quantile of nearly every replicate
     std::vector<std::uint32_t> below;    // per cluster, samples before `start`
     std::vector<std::uint32_t> samples;  // per cluster
+    double freedom = 0;                  // as of its replicates
     bool known = false;
   };
 
@@ -66,7 +78,10 @@ class ClusterBootstrap {
   std::vector<Quantile> quantiles_;
 };
 
-/// The middle 95 % of replicates; nothing if there are none.
-[[nodiscard]] std::optional<Interval> interval_of(std::vector<float> replicates);
+/// The 95 % interval: the middle of the replicates, as much of it as Student's t with their freedom reaches to in
+/// standard errors of a normal distribution (the expanded percentile interval of Hesterberg 2015). The middle 95 % of
+/// them would be too narrow where few samples are beyond a quantile, because resampling never goes beyond those.
+/// Nothing if there are no replicates.
+[[nodiscard]] std::optional<Interval> interval_of(Replicates replicates);
 
 }  // namespace kvist
