@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/sample_run.h"
+#include "kvist/analysis/run_changes.h"
 #include "kvist/render/document.h"
 #include "kvist/report/comparison_text.h"
 #include "kvist/report/report.h"
@@ -118,6 +119,37 @@ TEST(Comparison, PairsRepetitionsBySeed) {
   EXPECT_EQ(hits.verdict, PairedVerdict::kBetter);
   EXPECT_EQ(comparison.find(spec::RoutingMode::kDynamo, 40), nullptr);
   EXPECT_EQ(comparison.count(spec::RoutingMode::kKv, 0, PairedVerdict::kBetter), 1U);
+}
+
+TEST(Comparison, AGainIsOfPairsWhateverRepetitionsOneArmAloneHas) {
+  results::RunRecord run = seeded_run();
+  std::erase_if(run.levels, [](const results::LevelRecord& level) {
+    return level.mode == spec::RoutingMode::kKv && level.repetition == 2;  // interrupted before it
+  });
+  const RunAnalysis analysis(run, seeded_sweep());
+  const Estimate gain = gain_of(analysis.find(spec::RoutingMode::kRoundRobin, 40),
+                                analysis.find(spec::RoutingMode::kKv, 40), headline(Headline::kTtftP50));
+  EXPECT_NEAR(gain.value.value(), 100 * (1 - (200 * 0.8 + 250 * 0.81) / (200 + 250)), 1e-3);
+}
+
+TEST(Comparison, AChangeIsOfPairsWhateverRepetitionsOneRunAloneHas) {
+  const results::RunRecord run = seeded_run();
+  results::RunRecord longer = run;
+  results::LevelRecord fourth = longer.levels.front();  // round-robin at 40
+  for (workload::TurnSample& turn : fourth.turns) turn.first_token = turn.sent + from_milliseconds(2'000);
+  fourth.repetition = 3;
+  fourth.seed = 40'003;
+  longer.levels.push_back(std::move(fourth));
+  const RunAnalysis before(longer, seeded_sweep());
+  const RunAnalysis after(run, seeded_sweep());
+  const FigureChange change = change_of(before.find(spec::RoutingMode::kRoundRobin, 40),
+                                        after.find(spec::RoutingMode::kKv, 40), headline(Headline::kTtftP50));
+  const double expected = 100 * ((160 + 202.5 + 237) / 750 - 1);
+  EXPECT_NEAR(change.change.value.value(), expected, 1e-3);
+  ASSERT_TRUE(change.change.interval.has_value());
+  EXPECT_LT(change.change.interval->low, expected);
+  EXPECT_GT(change.change.interval->high, expected);
+  EXPECT_NEAR(change.before.value.value(), (750 + 2'000) / 4.0, 1e-3);
 }
 
 TEST(Comparison, RepetitionsWithOtherSeedsAreRefused) {

@@ -1,6 +1,7 @@
 #include "kvist/analysis/headline.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "kvist/analysis/comparison.h"
@@ -73,15 +74,40 @@ Pairs pairs_of(const MeasuredLevel& baseline, const MeasuredLevel& candidate) {
   return pairs;
 }
 
-std::optional<Interval> gain_interval(const Pairs& pairs, const HeadlineFigure& figure, double baseline_mean) {
+/// The figure in pairs that both have it.
+struct PairedFigure {
+  std::vector<double> baseline;
+  std::vector<double> candidate;
+
+  [[nodiscard]] std::size_t count() const { return baseline.size(); }
+};
+
+PairedFigure figure_in(const Pairs& pairs, const HeadlineFigure& figure) {
+  PairedFigure found;
+  for (std::size_t i = 0; i < pairs.baseline.size(); ++i) {
+    const std::optional<double> before = figure.figure(pairs.baseline[i]->analysis);
+    const std::optional<double> after = figure.figure(pairs.candidate[i]->analysis);
+    if (!before || !after || !std::isfinite(*before) || !std::isfinite(*after)) continue;
+    found.baseline.push_back(*before);
+    found.candidate.push_back(*after);
+  }
+  return found;
+}
+
+double mean_of_pairs(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+std::optional<Interval> gain_interval(const Pairs& pairs, const PairedFigure& paired, const HeadlineFigure& figure) {
   if (!pairs.same_requests && pairs.baseline.size() >= kLeastRepetitionsForT) {
+    if (paired.count() < kLeastRepetitionsForT) return std::nullopt;
+    const double baseline_mean = mean_of_pairs(paired.baseline);
     std::vector<double> gains;
-    for (std::size_t i = 0; i < pairs.baseline.size(); ++i) {
-      const std::optional<double> before = figure.figure(pairs.baseline[i]->analysis);
-      const std::optional<double> after = figure.figure(pairs.candidate[i]->analysis);
-      if (before && after) gains.push_back((*before - *after) / baseline_mean * 100);
+    for (std::size_t i = 0; i < paired.count(); ++i) {
+      gains.push_back((paired.baseline[i] - paired.candidate[i]) / baseline_mean * 100);
     }
-    if (gains.size() < kLeastRepetitionsForT) return std::nullopt;
     return t_interval(gains);
   }
   if (!figure.percentile) return std::nullopt;
@@ -173,11 +199,13 @@ Estimate gain_of(const MeasuredLevel* baseline, const MeasuredLevel* candidate, 
   if (baseline == nullptr || candidate == nullptr) return {};
   if (baseline->analysis.excluded || candidate->analysis.excluded) return {};
   if (!objections_to_level(*baseline, *candidate).empty()) return {};
-  const std::optional<double> before = estimate_of(*baseline, figure).value;
-  const std::optional<double> after = estimate_of(*candidate, figure).value;
-  if (!before || !after || !(*before > 0)) return {};
-  return {.value = (*before - *after) / *before * 100,
-          .interval = gain_interval(pairs_of(*baseline, *candidate), figure, *before)};
+  const Pairs pairs = pairs_of(*baseline, *candidate);
+  const PairedFigure paired = figure_in(pairs, figure);
+  if (paired.count() == 0) return {};
+  const double before = mean_of_pairs(paired.baseline);
+  if (!(before > 0)) return {};
+  return {.value = (before - mean_of_pairs(paired.candidate)) / before * 100,
+          .interval = gain_interval(pairs, paired, figure)};
 }
 
 }  // namespace kvist::analysis

@@ -43,13 +43,15 @@ inline constexpr std::size_t kHeadlines = spec::kFigures;
 [[nodiscard]] const HeadlineFigure& headline(Headline which);
 
 /// A level's figure, not scaled by `factor`. With one or two repetitions the interval is that of the bootstrap over
-/// conversations; with three or more it is Student's t over their values, which includes what differs from run to run.
-/// Repetitions of the same requests have that of the bootstrap, however many they are.
+/// conversations and time; with three or more it is Student's t over their values, which includes what differs from run
+/// to run. Repetitions of the same requests have that of the bootstrap, however many they are.
 [[nodiscard]] Estimate estimate_of(const MeasuredLevel& level, const HeadlineFigure& figure);
 
-/// By how many percent a figure of `candidate` is below that of `baseline`: positive is better for times. The interval
-/// is that of the pairs: the same conversations in both with one or two repetitions, the same seeds with three or more.
-/// Nothing if either is missing or excluded, or if something speaks against comparing them (objections_to_level).
+/// By how many percent a figure of `candidate` is below that of `baseline`: positive is better for times. Value and
+/// interval are those of the pairs, which are repetitions with one seed that count in both: so a sweep that was
+/// interrupted, or a repetition with too many errors, does not set other conversations beside each other. Nothing
+/// without a pair, if either is missing or excluded, or if something speaks against comparing them
+/// (objections_to_level).
 [[nodiscard]] Estimate gain_of(const MeasuredLevel* baseline, const MeasuredLevel* candidate,
                                const HeadlineFigure& figure);
 

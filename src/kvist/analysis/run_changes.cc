@@ -35,10 +35,10 @@ std::vector<double> values_of(const Repetitions& repetitions, const HeadlineFigu
   return values;
 }
 
-/// The changes of repetitions that both have with one seed.
-std::vector<double> paired_changes(const Repetitions& before, const Repetitions& after, const HeadlineFigure& figure,
-                                   double mean_before) {
+/// The changes of repetitions that both have with one seed, in the unit of a change by their mean before.
+std::vector<double> paired_changes(const Repetitions& before, const Repetitions& after, const HeadlineFigure& figure) {
   std::vector<double> changes;
+  double mean_before = 0;
   for (const Measurement* old : before) {
     const auto same = std::ranges::find_if(after, [&](const Measurement* other) {
       return other->record.seed == old->record.seed && other->record.repetition == old->record.repetition;
@@ -46,8 +46,13 @@ std::vector<double> paired_changes(const Repetitions& before, const Repetitions&
     if (same == after.end()) continue;
     const std::optional<double> from = figure.figure(old->analysis);
     const std::optional<double> to = figure.figure((*same)->analysis);
-    if (from && to) changes.push_back(as_change(*to - *from, mean_before, figure));
+    if (!from || !to || !std::isfinite(*from) || !std::isfinite(*to)) continue;
+    changes.push_back(*to - *from);
+    mean_before += *from;
   }
+  mean_before /= static_cast<double>(std::max<std::size_t>(changes.size(), 1));
+  if (!figure.is_percentage() && !(mean_before > 0)) return {};
+  for (double& change : changes) change = as_change(change, mean_before, figure);
   return changes;
 }
 
@@ -70,23 +75,31 @@ Interval welch_interval(const std::vector<double>& before, const std::vector<dou
   return {.low = change - half, .high = change + half};
 }
 
-std::optional<Interval> interval_of_change(const MeasuredLevel& before, const MeasuredLevel& after,
-                                           const HeadlineFigure& figure, double mean_before) {
+/// The change of means, with its interval. Of pairs both are those of the pairs: repetitions that only one of the two
+/// has drove other conversations.
+Estimate estimate_of_change(const MeasuredLevel& before, const MeasuredLevel& after, const HeadlineFigure& figure,
+                            double change_of_means) {
   const Repetitions old = counted_repetitions(before);
   const Repetitions now = counted_repetitions(after);
+  Estimate change{.value = change_of_means, .interval = {}};
   const bool same_requests = before.same_requests || after.same_requests;
   if (!same_requests) {
-    const std::vector<double> paired = paired_changes(old, now, figure, mean_before);
-    if (paired.size() >= kLeastRepetitionsForT) return t_interval(paired);
+    const std::vector<double> paired = paired_changes(old, now, figure);
+    if (paired.size() >= kLeastRepetitionsForT) {
+      return {.value = describe(paired).mean, .interval = t_interval(paired)};
+    }
     const std::vector<double> old_values = values_of(old, figure);
     const std::vector<double> new_values = values_of(now, figure);
     if (old_values.size() >= kLeastRepetitionsForT && new_values.size() >= kLeastRepetitionsForT) {
-      return welch_interval(old_values, new_values, figure);
+      change.interval = welch_interval(old_values, new_values, figure);
+      return change;
     }
   }
-  if (!figure.percentile) return std::nullopt;
-  return interval_of_percent(common_replicates(old, *figure.percentile, same_requests),
-                             common_replicates(now, *figure.percentile, same_requests));
+  if (figure.percentile) {
+    change.interval = interval_of_percent(common_replicates(old, *figure.percentile, same_requests),
+                                          common_replicates(now, *figure.percentile, same_requests));
+  }
+  return change;
 }
 
 PairedVerdict verdict_of_change(const Interval& interval, const HeadlineFigure& figure) {
@@ -172,8 +185,8 @@ FigureChange change_of(const MeasuredLevel* before, const MeasuredLevel* after, 
   if (!own_objections(*before).empty() || !own_objections(*after).empty()) return change;
   if (!change.before.value || !change.after.value) return change;
   if (!figure.is_percentage() && !(*change.before.value > 0)) return change;
-  change.change.value = as_change(*change.after.value - *change.before.value, *change.before.value, figure);
-  change.change.interval = interval_of_change(*before, *after, figure, *change.before.value);
+  change.change = estimate_of_change(
+      *before, *after, figure, as_change(*change.after.value - *change.before.value, *change.before.value, figure));
   if (change.change.interval) change.verdict = verdict_of_change(*change.change.interval, figure);
   return change;
 }

@@ -33,7 +33,8 @@ struct FigureChange {
 [[nodiscard]] std::vector<std::string> own_objections(const MeasuredLevel& level);
 
 /// The interval of the change is that of
-///  - pairs, if three or more repetitions of both have the same seed: Student's t over their changes,
+///  - pairs, if three or more repetitions of both have the same seed: Student's t over their changes, whose mean is the
+///    change then, whatever repetitions only one of the two has,
 ///  - otherwise three or more repetitions of each: Welch's t, with the value before as it is,
 ///  - otherwise the bootstrap over conversations and time, which are pairs where both runs have the same seed.
 /// Nothing is known of the change if a level is missing, has too many errors, or something speaks against it.
