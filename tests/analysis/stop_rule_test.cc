@@ -24,21 +24,24 @@ TEST(StopRule, TheIntervalIsOfThePairsInPercentOfTheBaseline) {
   StopWatch rule = watch(5);
   add_round(rule, 0, 100, 90);
   add_round(rule, 1, 200, 180);
-  EXPECT_FALSE(rule.half_width(24).has_value()) << "two rounds say nothing";
   add_round(rule, 2, 300, 285);
-  // Changes of -10, -20, -15 on a mean of 200: -5, -10, -7.5 %: standard deviation 2.5, t(0.975, 2) = 4.302653.
-  EXPECT_NEAR(rule.half_width(24).value(), 4.302653 * 2.5 / std::sqrt(3.0), 1e-5);
-  EXPECT_FALSE(rule.is_narrow(24));
+  add_round(rule, 3, 200, 190);
+  EXPECT_FALSE(rule.half_width(24).has_value()) << "four rounds may be close to each other by chance";
+  add_round(rule, 4, 200, 180);
+  // Changes of -10, -20, -15, -10, -20 on a mean of 200: -5, -10, -7.5, -5, -10 %: standard deviation 2.5,
+  // t(0.975, 4) = 2.776445.
+  EXPECT_NEAR(rule.half_width(24).value(), 2.776445 * 2.5 / std::sqrt(5.0), 1e-5);
+  EXPECT_TRUE(rule.is_narrow(24));
   EXPECT_FALSE(rule.is_narrow(36)) << "another level";
 }
 
 TEST(StopRule, OnlyRoundsThatEveryArmHasCount) {
   StopWatch rule = watch(5);
-  for (std::uint32_t i = 0; i < 2; ++i) add_round(rule, i, 100, 90);
-  rule.add(RoutingMode::kRoundRobin, 24, 2, 100);
-  EXPECT_EQ(rule.rounds(24), 2U);
+  for (std::uint32_t i = 0; i < 4; ++i) add_round(rule, i, 100, 90);
+  rule.add(RoutingMode::kRoundRobin, 24, 4, 100);
+  EXPECT_EQ(rule.rounds(24), 4U);
   EXPECT_FALSE(rule.is_narrow(24));
-  rule.add(RoutingMode::kKv, 24, 2, 90);
+  rule.add(RoutingMode::kKv, 24, 4, 90);
   EXPECT_TRUE(rule.is_narrow(24));
 }
 
@@ -56,7 +59,9 @@ TEST(StopRule, PercentagesAreComparedInPoints) {
   add_round(rule, 0, 2, 50);
   add_round(rule, 1, 2, 50.5);
   add_round(rule, 2, 2, 49.5);
-  EXPECT_NEAR(rule.half_width(24).value(), 4.302653 * 0.5 / std::sqrt(3.0), 1e-5);
+  add_round(rule, 3, 2, 50.5);
+  add_round(rule, 4, 2, 49.5);
+  EXPECT_NEAR(rule.half_width(24).value(), 2.776445 * 0.5 / std::sqrt(5.0), 1e-5);
 }
 
 TEST(StopRule, TheFigureOfALevelWithTooManyErrorsIsNotKnown) {

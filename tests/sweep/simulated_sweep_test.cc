@@ -250,8 +250,8 @@ TEST_F(EqualArmsTest, RepetitionsEndWhenTheIntervalIsNarrowEnough) {
   sweep_.method.repetitions = 30;
   sweep_.comparison.stop_when = spec::StopRule{.metric = "ttft_p50_ms", .half_width = 1'000};
   const SimulatedSweepOutcome wide = run(2);
-  EXPECT_EQ(wide.sweep.levels_done, 6U) << "three rounds of two arms";
-  EXPECT_EQ(wide.sweep.levels_planned, 6U);
+  EXPECT_EQ(wide.sweep.levels_done, 10U) << "five rounds of two arms";
+  EXPECT_EQ(wide.sweep.levels_planned, 10U);
   ASSERT_FALSE(wide.sweep.failure.has_value());
   sweep_.comparison.stop_when->half_width = 0.001;
   EXPECT_EQ(run(2).sweep.levels_done, 60U) << "never so narrow";

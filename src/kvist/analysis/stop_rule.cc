@@ -9,7 +9,10 @@
 namespace kvist::analysis {
 namespace {
 
-constexpr std::size_t kLeastRounds = 3;  // as of the intervals by Student's t that a report prints
+/// More than an interval by Student's t needs. Whoever looks again and again and stops at the first interval that is
+/// narrow stops where the pairs happen to lie close to each other. In 60,000 sweeps each the intervals so found
+/// contained the truth in 90 % with three rounds at least, and in 92 to 95 % with five.
+constexpr std::size_t kLeastRounds = 5;
 
 /// The changes of the candidate against the baseline: percent of the baseline's mean, or points.
 std::optional<std::vector<double>> changes_of(const std::vector<double>& baseline, const std::vector<double>& candidate,

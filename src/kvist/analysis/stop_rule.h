@@ -18,9 +18,10 @@ namespace kvist::analysis {
 [[nodiscard]] std::optional<double> stop_figure(const spec::StopRule& rule, const results::LevelRecord& level,
                                                 const spec::MethodSpec& method, Schedule schedule = Schedule::kNone);
 
-/// Watches the intervals of the gains as repetitions come in. Only rounds that every arm has count, and at least three
+/// Watches the intervals of the gains as repetitions come in. Only rounds that every arm has count, and at least five
 /// are needed; if a figure is unknown in one of them, its interval is never narrow enough. The rule looks at the
-/// interval's width, not at where it lies, so that stopping does not make a gain out of chance. Threads: one.
+/// interval's width, not at where it lies, so that it favours neither arm; an interval that was stopped at is still a
+/// little too narrow, because its width is the smallest so far.
 class StopWatch {
  public:
   /// The first arm is the baseline.
