@@ -121,6 +121,20 @@ TEST(ArrivalTest, RefusedAndHeldBackArrivalsAreNotAsOrdered) {
   EXPECT_FALSE(refused.as_ordered());
 }
 
+TEST(ArrivalTest, WhatIsSentAtTheBeginningOfVirtualTimeIsSent) {
+  results::LevelRecord level;
+  level.measure_to = at_ms(59'500);
+  for (std::uint64_t id = 0; id < 60; ++id) {
+    workload::TurnSample turn;
+    turn.conversation = ConversationId(id);
+    turn.intended = turn.sent = at_ms(static_cast<std::int64_t>(1'000 * id));
+    level.turns.push_back(std::move(turn));
+  }
+  EXPECT_EQ(test_arrivals(level, law(ArrivalKind::kConstant), 1).share_in_time(), 1);
+  level.turns.back().sent = {};
+  EXPECT_EQ(test_arrivals(level, law(ArrivalKind::kConstant), 1).sent, 59U);
+}
+
 TEST(ArrivalTest, ALateClientIsNotAsOrdered) {
   const ArrivalTest test =
       test_arrivals(level_of(law(ArrivalKind::kPoisson), 20, 60, 1, 5'000), law(ArrivalKind::kPoisson), 20);
