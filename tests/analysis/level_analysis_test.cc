@@ -87,6 +87,21 @@ TEST(LevelAnalysis, RatesCountWhatHappenedWithinTheWindow) {
   EXPECT_DOUBLE_EQ(a.exact.conversation_starts_per_s.value(), 0.2);  // both turns 0 sent within
 }
 
+TEST(LevelAnalysis, GoodTurnsKeepTheLimitsFromWhenTheyWereDue) {
+  results::LevelRecord level = window_of_ten_seconds();
+  level.turns = {turn_sent_at(12'000, 100, {20}), turn_sent_at(12'000, 100, {20}), turn_sent_at(12'000, 700, {20}),
+                 turn_sent_at(12'000, 100, {20})};
+  level.turns[1].intended = at_ms(11'000);  // waited for a place
+  level.turns[3].outcome = workload::TurnOutcome::kFailed;
+  const spec::MethodSpec method{.goodput = {.ttft = std::chrono::milliseconds(600)}};
+  const LevelAnalysis closed = analyse(level, method);
+  EXPECT_DOUBLE_EQ(closed.exact.goodput_per_s.value(), 0.2) << "without a schedule there is nothing to be late for";
+  EXPECT_DOUBLE_EQ(closed.exact.good_pct.value(), 50);
+  const LevelAnalysis open = analyse(level, method, Schedule::kOpen);
+  EXPECT_DOUBLE_EQ(open.exact.goodput_per_s.value(), 0.1);
+  EXPECT_DOUBLE_EQ(open.exact.good_pct.value(), 25);
+}
+
 TEST(LevelAnalysis, ALevelWithoutSamplesHasNoFigures) {
   const LevelAnalysis a = analyse({}, {});
   EXPECT_EQ(a.exact.ttft_ms.count, 0U);

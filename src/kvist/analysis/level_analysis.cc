@@ -104,23 +104,28 @@ void add_rates(const results::LevelRecord& level, ExactFigures& exact) {
   exact.conversation_starts_per_s = started / exact.window_s;
 }
 
-/// Whether a turn kept the limits; one that failed did not.
-bool is_good(const TurnSample& turn, const spec::GoodputSpec& limits) {
+/// Whether a turn kept the limits; one that failed did not. Where turns are due by a schedule, what they waited before
+/// they were sent counts: otherwise a limit on how many are sent at once would make any rate good.
+bool is_good(const TurnSample& turn, const spec::GoodputSpec& limits, Schedule schedule) {
   if (turn.outcome != TurnOutcome::kSucceeded || !has_first_token(turn)) return false;
-  if (limits.ttft && turn.ttft_ms() > to_milliseconds(*limits.ttft)) return false;
-  if (limits.latency && turn.latency_ms() > to_milliseconds(*limits.latency)) return false;
+  const bool open = schedule == Schedule::kOpen;
+  const double ttft_ms = open ? turn.ttft_from_schedule_ms() : turn.ttft_ms();
+  const double latency_ms = open ? turn.latency_from_schedule_ms() : turn.latency_ms();
+  if (limits.ttft && ttft_ms > to_milliseconds(*limits.ttft)) return false;
+  if (limits.latency && latency_ms > to_milliseconds(*limits.latency)) return false;
   const std::optional<double> tpot = turn.tpot_ms();
   return !limits.tpot || !tpot || *tpot <= to_milliseconds(*limits.tpot);
 }
 
-void add_goodput(const results::LevelRecord& level, const spec::GoodputSpec& limits, ExactFigures& exact) {
+void add_goodput(const results::LevelRecord& level, const spec::GoodputSpec& limits, Schedule schedule,
+                 ExactFigures& exact) {
   if (!limits.is_given() || exact.window_s <= 0) return;
   double ended = 0;
   double good = 0;
   for (const TurnSample& turn : level.turns) {
     if (turn.outcome == TurnOutcome::kAbandoned || !in_window(level, turn.ended)) continue;
     ++ended;
-    good += is_good(turn, limits) ? 1 : 0;
+    good += is_good(turn, limits, schedule) ? 1 : 0;
   }
   exact.goodput_per_s = good / exact.window_s;
   if (ended > 0) exact.good_pct = 100 * good / ended;
@@ -269,7 +274,7 @@ LevelAnalysis analyse(const results::LevelRecord& level, const spec::MethodSpec&
   analysis.published = figures_of_snapshots(level.snapshots);
   add_exact_figures(level, analysis);
   if (schedule == Schedule::kOpen) add_figures_from_schedule(level, analysis.exact);
-  add_goodput(level, method.goodput, analysis.exact);
+  add_goodput(level, method.goodput, schedule, analysis.exact);
   analysis.exact.lacks_earlier_turns = method.between_levels == spec::BetweenLevels::kContinue;
   add_errors(level, method, analysis);
   analysis.hit_rate = hit_rate(level);

@@ -55,7 +55,8 @@ struct ExactFigures {
   std::optional<double> output_tokens_per_s;
   std::optional<double> turns_per_s;  ///< turns that ended, with or without success
   std::optional<double> conversation_starts_per_s;
-  std::optional<double> goodput_per_s;  ///< turns that ended within the method's limits; nothing without limits
+  std::optional<double> goodput_per_s;  ///< turns that ended within the method's limits, from when they were due where
+                                        ///< they have a schedule; nothing without limits
   std::optional<double> good_pct;       ///< of the turns that ended, successful or not
 };
 
