@@ -122,9 +122,9 @@ std::optional<Change> change_of(Metric metric, std::span<const Answers> before, 
   }
   Change change{.ratio = *ratio};
   if (logarithms.size() < 2) return change;
-  const double blocks_with = static_cast<double>(logarithms.size());
-  const double half = student_t_quantile(0.975, logarithms.size() - 1) *
-                      describe(std::move(logarithms)).standard_deviation / std::sqrt(blocks_with);
+  const Distribution of_blocks = describe(std::move(logarithms));
+  const double half = student_t_quantile(0.975, of_blocks.count - 1) * of_blocks.standard_deviation /
+                      std::sqrt(static_cast<double>(of_blocks.count));
   change.low = *ratio * std::exp(-half);
   change.high = *ratio * std::exp(half);
   return change;
