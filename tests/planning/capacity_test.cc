@@ -118,6 +118,14 @@ TEST(Capacity, EndsAtTheLimit) {
   EXPECT_FALSE(found->limited_by);
 }
 
+TEST(Capacity, ARateOfArrivalsIsNotLimitedByTheRequestsInFlight) {
+  const FakeEvaluator evaluator([](const auto&, const auto&) { return figures_with(100, 30); });
+  spec::SweepSpec sweep = three_workers();
+  sweep.deployment.gateway.max_in_flight = 300;
+  sweep.workload.arrivals.kind = spec::ArrivalKind::kPoisson;
+  EXPECT_EQ(find_capacity(evaluator, sweep, RoutingMode::kKv, kSlo, limited(5'000, 1'024))->users, 5'000);
+}
+
 /// TTFT p95 of 4 ms and 20 tokens/s per user: within 600 ms up to 150 users.
 Capacity capacity_with_least(double tokens_per_s) {
   const FakeEvaluator evaluator([](const auto&, const simulation::LevelPlan& level) {

@@ -47,6 +47,33 @@ TEST(SimulatedEvaluator, ALevelOfAClosedTraceIsHowManyAreSentAtOnce) {
   EXPECT_GT((*four)[Metric::kTurnRate].value(), 2 * (*one)[Metric::kTurnRate].value());
 }
 
+/// Answers of a second each, with room for two at once: two a second are served, however many arrive.
+spec::SweepSpec sweep_with_room_for_two(spec::WhenFull when_full) {
+  spec::SweepSpec sweep;
+  sweep.deployment.workers.emplace_back();
+  sweep.deployment.workers[0].step_time.fixed = milliseconds(20);
+  sweep.workload.turns_min = sweep.workload.turns_max = 1;
+  sweep.workload.max_tokens = 50;
+  sweep.workload.ignore_eos = true;
+  sweep.workload.arrivals.kind = spec::ArrivalKind::kConstant;
+  sweep.workload.arrivals.max_conversations = 2;
+  sweep.workload.arrivals.when_full = when_full;
+  sweep.method = {.warmup = seconds(20), .snapshots = 1, .snapshot_interval = seconds(40), .window = seconds(40)};
+  return sweep;
+}
+
+TEST(SimulatedEvaluator, OpenArrivalsThatFoundNoPlaceAreErrors) {
+  for (const spec::WhenFull when_full : {spec::WhenFull::kWait, spec::WhenFull::kRefuse}) {
+    const spec::SweepSpec sweep = sweep_with_room_for_two(when_full);
+    const auto served = SimulatedEvaluator().evaluate(sweep, {.concurrency = 60, .seed = 1});
+    const auto too_many = SimulatedEvaluator().evaluate(sweep, {.concurrency = 480, .seed = 1});
+    ASSERT_TRUE(served && too_many);
+    EXPECT_EQ((*served)[Headline::kErrorPct].value(), 0);
+    EXPECT_LT((*too_many)[Headline::kTtftP95].value(), 100) << "those that were sent had no queue before them";
+    EXPECT_GT((*too_many)[Headline::kErrorPct].value(), 70) << "two of eight a second are served";
+  }
+}
+
 TEST(SimulatedEvaluator, ATraceThatWasNotLoadedIsAnError) {
   EXPECT_FALSE(SimulatedEvaluator().evaluate(sweep_of_trace(), {.concurrency = 100, .seed = 1}).has_value());
 }

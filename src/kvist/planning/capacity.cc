@@ -29,7 +29,9 @@ std::optional<Objective> limiting_objective(const std::vector<Judgement>& levels
 
 std::uint32_t user_limit(const spec::SweepSpec& sweep, const CapacityOptions& options) {
   const std::uint32_t accepted = sweep.deployment.gateway.max_in_flight;
-  return std::max(1U, options.max_users == 0 ? accepted : std::min(options.max_users, accepted));
+  if (options.max_users == 0) return std::max(1U, accepted);
+  // Of a load with a schedule a user is a rate, which nothing limits to the number of requests in flight.
+  return std::max(1U, spec::has_schedule(sweep.workload) ? options.max_users : std::min(options.max_users, accepted));
 }
 
 UnknownLevel unknown_level(std::uint32_t at, const Judgement& judgement) {
@@ -325,7 +327,8 @@ void run_searches(std::size_t count, const CapacityOptions& options,
 Result<WorkersNeeded> find_workers(const LevelEvaluator& evaluator, const spec::SweepSpec& sweep,
                                    spec::RoutingMode mode, std::uint32_t users, const Slo& slo,
                                    const CapacityOptions& options) {
-  if (users == 0 || users > sweep.deployment.gateway.max_in_flight) {
+  const bool too_many = users > sweep.deployment.gateway.max_in_flight && !spec::has_schedule(sweep.workload);
+  if (users == 0 || too_many) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("--users: {} users at once; the gateway's max_in_flight allows 1 to {}", users,
                             sweep.deployment.gateway.max_in_flight));

@@ -26,7 +26,7 @@ struct CapacityOptions {
   double resolution = 0.01;  ///< resolution of the answer, as a share of it
   std::uint32_t probes_below = 6;
   std::uint32_t probes_above = 3;  ///< levels that are checked between the answer and the number of batch slots
-  std::uint32_t max_users = 0;     ///< 0: the gateway's max_in_flight
+  std::uint32_t max_users = 0;     ///< 0: the gateway's max_in_flight, above which it is never in a closed loop
   std::uint32_t max_workers = 1'024;
   /// Called after each finished search, one call at a time; may be empty.
   std::function<void(const std::string&)> progress = {};

@@ -4,7 +4,6 @@
 #include <memory>
 #include <utility>
 
-#include "kvist/analysis/level_analysis.h"
 #include "kvist/base/random.h"
 #include "kvist/perfmodel/step_time_model.h"
 #include "kvist/results/records.h"
@@ -40,10 +39,12 @@ Result<LevelFigures> SimulatedEvaluator::evaluate(const spec::SweepSpec& sweep,
   KVIST_TRY(simulation::LevelOutcome outcome, simulation::simulate_level(lean, level, sink, std::move(source)));
   record.mode = level.mode;
   record.concurrency = level.concurrency;
+  record.seed = level.seed;
+  record.started = outcome.started;
   record.measure_from = outcome.measure_from;
   record.measure_to = outcome.measure_to;
   record.snapshots = std::move(outcome.snapshots);
-  return figures_of(analysis::analyse(record, lean.method, analysis::schedule_of(lean.workload)));
+  return judged_figures(record, lean);
 }
 
 std::uint64_t level_seed(const spec::SweepSpec& sweep, std::uint32_t users, std::uint32_t repetition) {

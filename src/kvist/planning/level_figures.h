@@ -8,6 +8,8 @@
 #include "kvist/analysis/headline.h"
 #include "kvist/analysis/level_analysis.h"
 #include "kvist/analysis/named_figures.h"
+#include "kvist/results/records.h"
+#include "kvist/spec/sweep.h"
 
 namespace kvist::planning {
 
@@ -38,5 +40,11 @@ class LevelFigures {
 
 /// The figures of a level's analysis.
 [[nodiscard]] LevelFigures figures_of(const analysis::LevelAnalysis& analysis);
+
+/// The figures by which a plan judges a level: those of its analysis, but with what they leave out counted as errors:
+///  - open arrivals that found no place (max_conversations), and so were never sent or more than a second late: a limit
+///    would make any rate look served;
+///  - turns that had not ended when the drain was over: the percentiles are of those that ended.
+[[nodiscard]] LevelFigures judged_figures(const results::LevelRecord& level, const spec::SweepSpec& sweep);
 
 }  // namespace kvist::planning

@@ -2,7 +2,6 @@
 
 #include <optional>
 
-#include "kvist/analysis/level_analysis.h"
 #include "kvist/results/records.h"
 #include "kvist/sweep/plan.h"
 
@@ -13,7 +12,7 @@ Result<LevelFigures> LiveEvaluator::evaluate(const spec::SweepSpec& sweep, const
       .mode = arm_, .concurrency = level.concurrency, .repetition = 0, .seed = level.seed};
   LevelFigures figures;
   const auto keep = [&](results::LevelRecord& record) -> Result<void> {
-    figures = figures_of(analysis::analyse(record, sweep.method, analysis::schedule_of(sweep.workload)));
+    figures = judged_figures(record, sweep);
     return {};
   };
   KVIST_TRY_VOID(live_->run({&planned, 1}, keep));
