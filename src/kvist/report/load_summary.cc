@@ -93,7 +93,8 @@ std::string percentiles(const LoadRun& run, const LoadFigures& figures) {
   render::Table table;
   table.columns = {{"milliseconds", render::Align::kLeft}, {"p50"}, {"p95"}, {"p99"}, {"max"}, {"n"}};
   for (const Row& row : rows) table.rows.push_back(row_cells(figures, row));
-  return render::render_text_table(table) + "Exact percentiles; in parentheses the 95 % interval over conversations and time.\n";
+  return render::render_text_table(table) +
+         "Exact percentiles; in parentheses the 95 % interval over conversations and time.\n";
 }
 
 std::string first_error(const LoadRun& run) {
