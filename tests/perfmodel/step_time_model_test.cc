@@ -252,10 +252,12 @@ TEST(StepTimeModel, UnknownNamesAreErrorsThatListTheKnown) {
   EXPECT_TRUE(resolve(worker)) << "for other models there is one";
   worker.speculation.drafter = "llama-3.1-8b-fp8";
   EXPECT_TRUE(resolve(worker));
+  worker.speculation.drafter = "prompt_lookup";
+  EXPECT_TRUE(resolve(worker)) << "the CPU engine's";
   worker.speculation.drafter = "eagel3";
   EXPECT_EQ(message(resolve(worker)),
             "worker worker-0: speculation.drafter: no drafter \"eagel3\"; did you mean eagle3? There are: eagle3, "
-            "eagle3-llama-70b, llama-3.1-70b-fp8, llama-3.1-8b-fp8");
+            "eagle3-llama-70b, llama-3.1-70b-fp8, llama-3.1-8b-fp8, prompt_lookup");
   worker.speculation.enabled = false;
   EXPECT_TRUE(resolve(worker));
   worker.speculation.enabled = true;

@@ -151,6 +151,7 @@ Result<void> ProfileLibrary::check_drafter(std::string_view name) const {
     for (const auto& [kind, drafter] : facts.drafters) kinds.insert(kind);
   std::vector<std::string> known(kinds.begin(), kinds.end());
   for (const auto& [model, facts] : models_) known.push_back(model);
+  known.emplace_back("prompt_lookup");  // the CPU engine's, which a timed one may stand for: it needs no model
   if (std::ranges::find(known, name) != known.end()) return {};
   const std::string meant = did_you_mean(name, known);
   return fail(ErrorCode::kNotFound, fmt::format("speculation.drafter: no drafter \"{}\"{} are: {}", name,
