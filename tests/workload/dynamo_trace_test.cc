@@ -152,6 +152,21 @@ TEST(DynamoTrace, ALastRowThatWasCutIsLeftOut) {
   EXPECT_FALSE(parse_dynamo_trace(line({}).substr(0, 90) + "\n" + line({}), "t").has_value());
 }
 
+TEST(DynamoTrace, TextsOfAnyLengthArePassedOver) {
+  const TraceLimits limits{.line_bytes = 1'000};
+  const std::string payload =
+      R"({"timestamp":1,"event":{"event_type":"request_payload","text":")" + std::string(700'000, 'x') + "\"}}\n";
+  const std::string text = payload + line({}) + payload + line({});
+  EXPECT_EQ(parse_dynamo_trace(text, "t", limits)->trace.requests.size(), 2U);
+  const std::string path = (std::filesystem::path(::testing::TempDir()) / "kvist-dynamo-payload.jsonl").string();
+  std::ofstream(path) << text;
+  EXPECT_EQ(load_dynamo_trace(path, limits)->trace.requests.size(), 2U) << "in pieces";
+  std::filesystem::remove(path);
+  EXPECT_THAT(
+      parse_dynamo_trace(line({.fields = R"(,"x":")" + std::string(2'000, 'y') + "\""}), "t", limits).error().message,
+      StartsWith("t:1: "));
+}
+
 TEST(DynamoTrace, SegmentsAreReadFromTheGivenOneOn) {
   const std::string folder = (std::filesystem::path(::testing::TempDir()) / "kvist-dynamo-trace").string();
   std::filesystem::create_directories(folder);

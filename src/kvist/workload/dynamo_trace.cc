@@ -54,6 +54,11 @@ Result<std::string_view> finish_reason(const JsonObject& request) {
   return reason.value_or("stop");
 }
 
+/// Whether a row has the texts of a request, which may be longer than rows that are read.
+bool is_payload(std::string_view row) {
+  return row.substr(0, kHeadBytes).find(R"("event_type":"request_payload")") != std::string_view::npos;
+}
+
 /// Reads the files of one trace, one after the other.
 class DynamoTraceReader {
  public:
@@ -65,7 +70,12 @@ class DynamoTraceReader {
   Result<void> add_file(const std::string& name, const Read& read) {
     line_ = 0;
     return read([&](std::string_view text, bool ended) -> Result<void> {
+      if (std::exchange(passes_over_, passes_over_ && !ended)) return {};
       ++line_;
+      if (text.size() > limits_.line_bytes && is_payload(text)) {
+        passes_over_ = !ended;
+        return {};
+      }
       if (text.find_first_not_of(" \t\r") == std::string_view::npos) return {};
       auto added = add_row(text);
       // The last row of a writer that was stopped.
@@ -191,7 +201,8 @@ class DynamoTraceReader {
   std::set<std::string> workers_;
   std::size_t prefilled_elsewhere_ = 0;
   std::size_t ids_read_ = 0;
-  std::size_t line_ = 0;  // of the file, from 1
+  std::size_t line_ = 0;      // of the file, from 1
+  bool passes_over_ = false;  // the rest of a row
 };
 
 /// The name of the segment after this one; nothing where this one's is not numbered.
@@ -213,8 +224,7 @@ std::optional<std::string> next_segment(const std::string& path) {
 
 bool is_dynamo_trace(std::string_view first_line) {
   // A row with the texts of a request comes before that of its end, and has no schema in some versions.
-  return first_line.find(kSchema) != std::string_view::npos ||
-         first_line.find(R"("event_type":"request_payload")") != std::string_view::npos;
+  return first_line.find(kSchema) != std::string_view::npos || is_payload(first_line);
 }
 
 Result<RecordedTraffic> parse_dynamo_trace(std::string_view text, const std::string& name, const TraceLimits& limits) {
