@@ -182,6 +182,20 @@ def frontends():
                  "random tokens. First answer: from the frontend's start, its engines being up.")
 
 
+def fleet():
+    """Three of Dynamo's mockers, as a deployment's workers."""
+    step = ", ".join(f"{name}: {value}" for name, value in STEP_TIME.items())
+    return f"""  workers:
+    count: 3
+    block_size: {BLOCK_SIZE}
+    kv_blocks: {KV_BLOCKS}
+    max_batch_size: {SLOTS}
+    max_num_tokens: {STEP_TOKENS}
+    max_model_len: 32768
+    step_time: {{{step}}}
+"""
+
+
 WHAT_IF = {"seed": 3, "turns_min": 2, "turns_max": 5, "starters": 4, "starter_tokens_min": 1_500, "starter_tokens_max": 1_500,
            "max_tokens": 100, "ignore_eos": "true", "target_rps": 1_000}
 
@@ -207,17 +221,7 @@ def what_if():
     rows, answers = [], {}
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        step = ", ".join(f"{name}: {value}" for name, value in STEP_TIME.items())
-        (folder / "fleet.yaml").write_text(f"""deployment:
-  workers:
-    count: 3
-    block_size: {BLOCK_SIZE}
-    kv_blocks: {KV_BLOCKS}
-    max_batch_size: {SLOTS}
-    max_num_tokens: {STEP_TOKENS}
-    max_model_len: 32768
-    step_time: {{{step}}}
-""")
+        (folder / "fleet.yaml").write_text("deployment:\n" + fleet())
         runs = {mode: recorded(folder / mode, mode) for mode in ("round-robin", "kv")}
         names = {"round-robin": "round_robin", "kv": "dynamo"}
         other_of = {"round-robin": "kv", "kv": "round-robin"}
@@ -261,20 +265,11 @@ TRACES = [
 
 def simulated(folder, trace, speed, mode, seed):
     """kvist's simulator on a trace: per turn [TTFT in ms, prompt tokens, cached tokens]. The seed breaks ties between workers."""
-    step = ", ".join(f"{name}: {value}" for name, value in STEP_TIME.items())
     (folder / "sweep.yaml").write_text(f"""name: replay
 deployment:
   name: three
   gateway: {{seed: {seed}}}
-  workers:
-    count: 3
-    block_size: {BLOCK_SIZE}
-    kv_blocks: {KV_BLOCKS}
-    max_batch_size: {SLOTS}
-    max_num_tokens: {STEP_TOKENS}
-    max_model_len: 32768
-    step_time: {{{step}}}
-workload:
+{fleet()}workload:
   request_timeout: 900 s
   trace: {{file: {trace}, loop: open, speed: {speed}, tokens_per_hash: 512}}
 method: {{warmup: 0 s, snapshots: 1, snapshot_interval: 1000 s, window: 1000 s, drain_timeout: 900 s}}
