@@ -182,5 +182,19 @@ TEST(DynamoTrace, SegmentsAreReadFromTheGivenOneOn) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(DynamoTrace, ASegmentThatEndsWithinAPayloadLeavesTheNextOneWhole) {
+  const std::string name = (std::filesystem::path(::testing::TempDir()) / "kvist-dynamo-cut.00000").string();
+  std::ofstream(name + "0.jsonl") << line({}) << R"({"event_type":"request_payload","text":")"
+                                  << std::string(2'000, 'x');
+  std::ofstream(name + "1.jsonl") << line({});
+  EXPECT_EQ(load_dynamo_trace(name + "0.jsonl", {.line_bytes = 1'000})->trace.requests.size(), 2U);
+  for (const char* number : {"0", "1"}) std::filesystem::remove(name + number + ".jsonl");
+}
+
+TEST(DynamoTrace, ItsPromptsAreWhole) {
+  EXPECT_THAT(parse_trace(line({}), "t", {}, {.rows = spec::TraceRows::kAdded}).error().message,
+              HasSubstr("t: rows: added is for sessions in Mooncake's format"));
+}
+
 }  // namespace
 }  // namespace kvist::workload::dynamo_trace_test

@@ -101,7 +101,7 @@ Result<void> set_mode(const WhatIfArguments& arguments, workload::RecordedTraffi
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("--recorded-mode: {} says itself how each request was routed", arguments.record));
   }
-  KVIST_TRY(const spec::RoutingMode mode, spec::parse_routing_mode(arguments.recorded_mode));
+  KVIST_TRY(const spec::RoutingMode mode, spec::parse_live_routing_mode(arguments.recorded_mode));
   for (workload::ObservedRequest& observed : traffic.observed) observed.mode = mode;
   return {};
 }

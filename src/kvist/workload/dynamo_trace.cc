@@ -69,6 +69,7 @@ class DynamoTraceReader {
   template <class Read>
   Result<void> add_file(const std::string& name, const Read& read) {
     line_ = 0;
+    passes_over_ = false;  // the file before may have ended within a row
     return read([&](std::string_view text, bool ended) -> Result<void> {
       if (std::exchange(passes_over_, passes_over_ && !ended)) return {};
       ++line_;

@@ -38,6 +38,15 @@ class TraceReader {
   std::vector<TraceLine> lines_;
 };
 
+/// An option that would change nothing is an error: who gives it takes the file for another one.
+Result<void> check_rows(const TraceReading& reading, const std::string& name) {
+  if (reading.rows == spec::TraceRows::kWhole) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              name +
+                  ": rows: added is for sessions in Mooncake's format, as AIPerf has them; the rows of this file "
+                  "have whole prompts");
+}
+
 /// Milliseconds as the shortest JSON number: whole where it can be.
 void write_milliseconds(JsonWriter& json, std::string_view key, Duration at) {
   const auto us = std::chrono::round<std::chrono::microseconds>(at).count();
@@ -54,10 +63,12 @@ void write_milliseconds(JsonWriter& json, std::string_view key, Duration at) {
 Result<Trace> parse_trace(std::string_view text, const std::string& name, const TraceLimits& limits,
                           const TraceReading& reading) {
   if (is_record(text)) {
+    KVIST_TRY_VOID(check_rows(reading, name));
     KVIST_TRY(RecordedTraffic traffic, parse_record(text, name, limits));
     return std::move(traffic.trace);
   }
   if (is_dynamo_trace(text.substr(0, std::min(text.find('\n'), kHeadBytes)))) {
+    KVIST_TRY_VOID(check_rows(reading, name));
     KVIST_TRY(RecordedTraffic traffic, parse_dynamo_trace(text, name, limits));
     return std::move(traffic.trace);
   }
@@ -73,6 +84,7 @@ Result<Trace> load_trace(const std::string& path, const TraceLimits& limits, con
   }
   const std::string first_line = first_line_of_file(path, kHeadBytes);
   if (is_record(first_line) || is_dynamo_trace(first_line)) {
+    KVIST_TRY_VOID(check_rows(reading, path));
     KVIST_TRY(RecordedTraffic traffic, load_traffic(path, limits));
     return std::move(traffic.trace);
   }
