@@ -23,6 +23,7 @@ constexpr std::uint32_t kRequestsPerWorker = 16;  // in flight, on average
 
 constexpr std::uint32_t kStepsPerDecision = 32;  // a worker takes that many in a second
 constexpr std::uint32_t kWorkersPerPrompt = 8;   // so many workers for one prompt that is not computed yet
+constexpr std::uint64_t kUnchanged = 1;          // the version of the fleet, as whoever owns it knows
 
 /// A router under load: every worker has requests in flight, 8 to 24 at first, and half of each prompt is cached on
 /// some workers, a quarter on others. No two workers are alike, as in a fleet that serves.
@@ -64,7 +65,7 @@ class BusyRouter {
         .prompt_tokens = static_cast<std::uint32_t>(tokens.size()),
         .blocks = std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(root, tokens, kBlockSize)),
         .excluded = {}};
-    auto decision = router_.route(query, fleet_, now_);
+    auto decision = router_.route(query, FleetView(fleet_, kUnchanged), now_);
     benchmark::DoNotOptimize(decision);
     const auto time = std::chrono::steady_clock::now() - start;
     add(*decision);
@@ -129,7 +130,7 @@ class BusyRouter {
   Router router_;
   std::vector<WorkerView> fleet_;
   std::vector<std::vector<TokenId>> prompts_;
-  std::deque<RequestHandle> live_;                    // oldest first
+  std::deque<RequestHandle> live_;                     // oldest first
   std::vector<std::vector<RequestHandle>> by_worker_;  // the same
   std::uint64_t requests_ = 0;
   std::size_t next_step_ = 0;  // the worker that takes the next step

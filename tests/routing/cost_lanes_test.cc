@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -90,6 +91,9 @@ class Fleet {
     }
     std::vector<float> bounds(CostLanes::padded(cases_.size()));
     lanes.bound(query_, request, bounds);
+    std::vector<float> elsewhere(bounds.size());
+    lanes.bound(query_, request, elsewhere, CostLanes::Instructions::kAnyMachine);
+    EXPECT_EQ(bounds, elsewhere) << "decisions are the same on every machine";
     for (std::size_t i = 0; i < cases_.size(); ++i) {
       const CostLanes::Worker& worker = cases_[i].worker;
       const auto bound = static_cast<double>(bounds[i]);
@@ -145,6 +149,36 @@ TEST(CostLanes, BoundsAreNeverAboveTheCostAndCloseToIt) {
     Fleet(seed).expect_bounds();
     if (HasFailure()) return;
   }
+}
+
+TEST(CostLanes, SoManyValuesOrMoreAreUpToTheLimitThatIsFoundForThem) {
+  constexpr float kNever = std::numeric_limits<float>::infinity();
+  const std::uint64_t seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  RandomStream random(seed);
+  for (int i = 0; i < 2'000; ++i) {
+    std::vector<float> values(CostLanes::padded(static_cast<std::size_t>(random.uniform_int(1, 1'000))), kNever);
+    const auto finite = static_cast<std::size_t>(random.uniform_int(1, static_cast<std::int64_t>(values.size())));
+    for (std::size_t k = 0; k < finite; ++k) values[k] = static_cast<float>(random.uniform_int(0, 500));
+    const auto wanted =
+        static_cast<std::size_t>(random.uniform_int(1, static_cast<std::int64_t>(std::min<std::size_t>(finite, 80))));
+    const float limit = CostLanes::at_least_so_many(values, wanted);
+    EXPECT_LT(limit, kNever);
+    EXPECT_GE(std::ranges::count_if(values, [&](float value) { return value <= limit; }),
+              static_cast<std::ptrdiff_t>(wanted));
+  }
+}
+
+TEST(CostLanes, FewMoreThanWantedAreUpToTheLimit) {
+  RandomStream random(7);
+  std::vector<float> values(CostLanes::padded(1'000));
+  double found = 0;
+  for (int i = 0; i < 200; ++i) {
+    for (float& value : values) value = static_cast<float>(random.uniform());
+    const float limit = CostLanes::at_least_so_many(values, 8);
+    found += static_cast<double>(std::ranges::count_if(values, [&](float value) { return value <= limit; }));
+  }
+  EXPECT_LT(found / 200, 8 * 4) << "of random values, 8 (1 + 1/2 + ... + 1/8) are expected";
 }
 
 TEST(CostLanes, ValuesUpToALimitThatFallsAreVisitedInOrder) {

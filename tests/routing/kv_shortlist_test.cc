@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t kBlockSize = 64;
 
-/// Two routers that live through the same: one forecasts every worker, the other those that decide.
+/// Two routers that live through the same: one reads and forecasts every worker, the other those that decide.
 class TwoRouters {
  public:
   explicit TwoRouters(std::uint64_t seed)
@@ -102,7 +102,7 @@ class TwoRouters {
   void route() {
     const RouteQuery query = this->query();
     const auto plain = plain_.route(query, fleet_, now_);
-    const auto fast = fast_.route(query, fleet_, now_);
+    const auto fast = fast_.route(query, FleetView(fleet_, version_), now_);
     ASSERT_EQ(plain.has_value(), fast.has_value());
     if (!plain) return;
     ASSERT_EQ(plain->worker, fast->worker) << "decision " << decisions_;
@@ -174,17 +174,25 @@ class TwoRouters {
   }
   void disturb() {
     WorkerView& worker = fleet_[any_worker().value()];
+    ++version_;
     const double what = random_.uniform();
     if (what < 0.4)
       worker.available = !worker.available;
-    else if (what < 0.7)
+    else if (what < 0.6)
       worker.limits = limits();
+    else if (what < 0.65)
+      worker.events_exact = !worker.events_exact;
+    else if (what < 0.7)
+      worker.max_model_len = static_cast<std::uint32_t>(random_.uniform_int(0, 1) * 2'000);
+    else if (what < 0.75)
+      worker.most_waiting = static_cast<std::uint32_t>(random_.uniform_int(0, 2));
     else
       now_ += std::chrono::milliseconds(random_.uniform_int(0, 20'000));
   }
 
   RandomStream random_;
   std::vector<WorkerView> fleet_;
+  std::uint64_t version_ = 1;  // of fleet_, which only the fast router is told
   std::size_t recorded_;
   Router plain_, fast_;
   std::deque<Live> live_;

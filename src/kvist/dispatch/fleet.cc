@@ -49,6 +49,7 @@ void Fleet::occupy(WorkerId id, std::string name) {
   KVIST_CHECK(worker.vacant, "a worker takes a place that nobody has");
   worker = {.name = std::move(name), .occupants = worker.occupants + 1};
   views_[id.value()] = {};
+  ++version_;
   update_availability();
 }
 
@@ -57,6 +58,7 @@ void Fleet::vacate(WorkerId id) {
   worker = {.name = std::move(worker.name), .vacant = true, .occupants = worker.occupants};
   views_[id.value()] = {};
   views_[id.value()].vacant = true;
+  ++version_;
   update_availability();
 }
 
@@ -130,6 +132,7 @@ void Fleet::update_availability() {
   }
   for (routing::WorkerView& view : views_)
     view.available = view.group == best && best != routing::WorkerView::kOutOfUse;
+  ++version_;
 }
 
 bool Fleet::set_stalled(WorkerId id, bool stalled, TimePoint now) {
@@ -152,7 +155,7 @@ void Fleet::set_ejection(WorkerId id, Ejection ejection) {
 }
 
 void Fleet::set_model(WorkerId id, bool serves_model, std::uint32_t max_model_len) {
-  views_.at(id.value()).max_model_len = max_model_len;
+  change(id, &routing::WorkerView::max_model_len, max_model_len);
   Worker& worker = workers_.at(id.value());
   if (worker.serves_model == serves_model) return;
   worker.serves_model = serves_model;
@@ -167,15 +170,15 @@ std::size_t Fleet::usable() const {
 }
 
 void Fleet::set_adapters(WorkerId worker, std::vector<std::string> adapters) {
-  views_.at(worker.value()).adapters = std::move(adapters);
+  change(worker, &routing::WorkerView::adapters, std::move(adapters));
 }
 
 void Fleet::set_reading(WorkerId worker, std::uint8_t reading) {
-  views_.at(worker.value()).reading = reading;
+  change(worker, &routing::WorkerView::reading, reading);
 }
 
 void Fleet::set_events_exact(WorkerId worker, bool exact) {
-  views_.at(worker.value()).events_exact = exact;
+  change(worker, &routing::WorkerView::events_exact, exact);
 }
 
 void Fleet::set_limits(WorkerId worker, const routing::EngineLimits& limits) {
@@ -210,12 +213,13 @@ void Fleet::update_limits(WorkerId id) {
     ((known = known != 0 ? known : values), ...);
     return known;
   };
-  views_[id.value()].limits = {
+  const routing::EngineLimits limits = {
       .block_size = first_known(worker.configured.block_size, worker.reported.block_size),
       .kv_blocks = first_known(worker.configured.kv_blocks, worker.reported.kv_blocks),
       .max_batch_size =
           first_known(worker.configured.max_batch_size, worker.reported.max_batch_size, worker.inference.batch_slots()),
       .max_num_tokens = first_known(worker.configured.max_num_tokens, worker.reported.max_num_tokens)};
+  change(id, &routing::WorkerView::limits, limits);
 }
 
 LimitSource Fleet::batch_slots_source(WorkerId id) const {

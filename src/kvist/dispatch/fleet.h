@@ -7,11 +7,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
 #include "kvist/dispatch/outlier_watch.h"
+#include "kvist/routing/fleet_view.h"
 #include "kvist/routing/limit_inference.h"
 #include "kvist/routing/worker_view.h"
 
@@ -98,7 +100,9 @@ class Fleet {
   /// Whether its KV event stream is connected, whole and readable.
   void set_events_exact(WorkerId worker, bool exact);
   /// How many requests of the worker may wait for their first token; 0: any number.
-  void set_most_waiting(WorkerId worker, std::uint32_t requests) { views_.at(worker.value()).most_waiting = requests; }
+  void set_most_waiting(WorkerId worker, std::uint32_t requests) {
+    change(worker, &routing::WorkerView::most_waiting, requests);
+  }
   /// The adapters of the model that the worker has, sorted.
   void set_adapters(WorkerId worker, std::vector<std::string> adapters);
   /// The worker's reading, as PromptReading::number().
@@ -127,7 +131,7 @@ class Fleet {
   [[nodiscard]] bool is_vacant(WorkerId worker) const { return workers_.at(worker.value()).vacant; }
   [[nodiscard]] const Worker& worker(WorkerId worker) const { return workers_.at(worker.value()); }
   /// For Router::route(). Always up to date, and valid as long as the fleet.
-  [[nodiscard]] std::span<const routing::WorkerView> views() const { return views_; }
+  [[nodiscard]] routing::FleetView views() const { return {views_, version_}; }
   [[nodiscard]] bool any_available() const;
   /// The workers that could be given requests if none were ejected.
   [[nodiscard]] std::size_t usable() const;
@@ -137,10 +141,18 @@ class Fleet {
   [[nodiscard]] static std::uint8_t group_of(const Worker& worker);
   void update_availability();
   void update_limits(WorkerId worker);
+  template <class Value>
+  void change(WorkerId worker, Value routing::WorkerView::* member, Value value) {
+    Value& known = views_.at(worker.value()).*member;
+    if (known == value) return;
+    known = std::move(value);
+    ++version_;
+  }
 
   Options options_;
   std::vector<Worker> workers_;
   std::vector<routing::WorkerView> views_;
+  std::uint64_t version_ = 1;  // of views_: what changes one of them makes it another
 };
 
 }  // namespace kvist::dispatch

@@ -54,6 +54,7 @@ CacheKnowledge::CacheKnowledge(Options options, RoutedRequests& requests)
       recently_ended_({.ttl = kRecentlyEndedTime, .max_bytes = kRecentlyEndedBytes}, options.workers),
       workers_(options.workers),
       weights_(options.workers),
+      sure_(options.workers, kTakenAtWord),
       requests_(&requests),
       by_events_(options.workers),
       by_prediction_(options.workers),
@@ -68,9 +69,10 @@ void CacheKnowledge::weigh(WorkerId id) {
   weights.predicted = worker.predicted.weight();
   weights.without = weights.predicted > 0 || weights.events > 0 ? CacheTrust::kPredicted : CacheTrust::kNone;
   weights.with_events = worker.contradicted || worker.silent ? weights.without : CacheTrust::kExact;
+  note(id.value(), kTakenAtWord, weights.events == 1 && weights.with_events == CacheTrust::kExact);
 }
 
-void CacheKnowledge::match(std::span<const kv::BlockHash> prompt, std::span<const WorkerView> fleet,
+void CacheKnowledge::match(std::span<const kv::BlockHash> prompt, const FleetView& fleet,
                            std::span<const std::uint32_t> in_flight, bool with_in_flight, TimePoint now,
                            std::span<CacheDepth> depths, std::initializer_list<PrefixUse::LookUp> besides) {
   now_ = now;
@@ -85,24 +87,66 @@ void CacheKnowledge::match(std::span<const kv::BlockHash> prompt, std::span<cons
   static_assert(std::is_trivially_copyable_v<CacheDepth>);
   std::memset(static_cast<void*>(depths.data()), 0,
               depths.size_bytes());  // a loop over members takes ten times as long
+  find_known(in_flight);
+  follow(fleet);
   auto lower = lower_tiers_.begin();
-  // Most workers of a large fleet know nothing of a prompt. Which ones do is not foreseeable, so they are found first,
-  // without a branch, and asked with their memory on its way.
-  std::size_t count = 0;
-  known_.resize(depths.size());
-  for (std::size_t i = 0; i < depths.size(); ++i) {
-    known_[count] = static_cast<std::uint32_t>(i);
-    count += (by_events_[i] | by_prediction_[i] | in_flight[i] | recently_ended_depths_[i]) == 0 ? 0 : 1;
-  }
   constexpr std::size_t kAhead = 8;
-  for (std::size_t k = 0; k < count; ++k) {
-    const std::size_t ahead = known_[std::min(k + kAhead, count - 1)];
-    __builtin_prefetch(&weights_[ahead]);
-    __builtin_prefetch(&fleet[ahead].events_exact);
-    const std::size_t i = known_[k];
-    const bool has_lower = lower != lower_tiers_.end() && lower->worker.value() == i;
-    depths[i] = depth(i, fleet[i].events_exact, in_flight[i], with_in_flight, has_lower ? *lower++ : LowerTiers());
+  for (std::size_t k = 0; k < known_.size(); ++k) {
+    if (const std::size_t ahead = known_[std::min(k + kAhead, known_.size() - 1)].value(); sure_[ahead] != kSure) {
+      __builtin_prefetch(&weights_[ahead]);
+      __builtin_prefetch(&fleet[ahead].events_exact);
+    }
+    const WorkerId worker = known_[k];
+    const std::size_t i = worker.value();
+    const bool has_lower = lower != lower_tiers_.end() && lower->worker == worker;
+    if (sure_[i] == kSure && !has_lower) {
+      const std::uint32_t under_way = with_in_flight ? std::max(in_flight[i], recently_ended_depths_[i]) : 0;
+      depths[i].blocks = depths[i].held = std::max(by_events_[i], under_way);
+    } else {
+      depths[i] = depth(i, fleet[i].events_exact, in_flight[i], with_in_flight, has_lower ? *lower++ : LowerTiers());
+    }
   }
+}
+
+// Most workers of a large fleet know nothing of a prompt. Which ones do is not foreseeable, so they are found without a
+// branch for each.
+void CacheKnowledge::find_known(std::span<const std::uint32_t> in_flight) {
+  using Lanes = std::uint32_t __attribute__((vector_size(16)));
+  constexpr std::size_t kLanes = sizeof(Lanes) / sizeof(std::uint32_t);
+  const std::size_t workers = by_events_.size();
+  const std::array<const std::uint32_t*, 3> others = {by_prediction_.data(), in_flight.data(),
+                                                      recently_ended_depths_.data()};
+  any_depth_.resize(workers);
+  std::size_t whole = 0;
+  for (; whole + kLanes <= workers; whole += kLanes) {
+    const auto load = [&](const std::uint32_t* from) {
+      Lanes lanes;
+      std::memcpy(&lanes, from + whole, sizeof lanes);
+      return lanes;
+    };
+    const Lanes any = load(by_events_.data()) | load(others[0]) | load(others[1]) | load(others[2]);
+    std::memcpy(any_depth_.data() + whole, &any, sizeof any);
+  }
+  for (std::size_t i = whole; i < workers; ++i)
+    any_depth_[i] = by_events_[i] | others[0][i] | others[1][i] | others[2][i];
+  known_.resize(workers);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < workers; ++i) {
+    known_[count] = WorkerId(static_cast<std::uint32_t>(i));
+    count += any_depth_[i] == 0 ? 0 : 1;
+  }
+  known_.resize(count);
+}
+
+void CacheKnowledge::follow(const FleetView& fleet) {
+  if (fleet.is_still(fleet_version_)) return;
+  for (std::size_t i = 0; i < sure_.size(); ++i) note(i, kEventsExact, fleet[i].events_exact);
+  fleet_version_ = fleet.version();
+}
+
+void CacheKnowledge::note(std::size_t worker, std::uint8_t bit, bool is_so) {
+  std::uint8_t& bits = sure_[worker];
+  bits = static_cast<std::uint8_t>(is_so ? bits | bit : bits & ~bit);
 }
 
 CacheDepth CacheKnowledge::depth(std::size_t i, bool events_exact, std::uint32_t in_flight, bool with_in_flight,

@@ -17,11 +17,11 @@
 #include "kvist/kv_index/kv_index.h"
 #include "kvist/routing/cache_agreement.h"
 #include "kvist/routing/event_index.h"
+#include "kvist/routing/fleet_view.h"
 #include "kvist/routing/predicted_index.h"
 #include "kvist/routing/prefix_use.h"
 #include "kvist/routing/prompts_under_way.h"
 #include "kvist/routing/routed_request.h"
-#include "kvist/routing/worker_view.h"
 #include "kvist/spec/routing_spec.h"
 
 namespace kvist::routing {
@@ -84,9 +84,11 @@ class CacheKnowledge {
   /// Sets depths[w] for every worker of the fleet. `in_flight` is, per worker, the number of leading blocks that its
   /// requests use (LoadTracker). If `with_in_flight` is false, these do not count, nor do those of requests that ended
   /// a moment ago. `besides` are made at the same time, and may be the one that fills `in_flight`.
-  void match(std::span<const kv::BlockHash> prompt, std::span<const WorkerView> fleet,
-             std::span<const std::uint32_t> in_flight, bool with_in_flight, TimePoint now, std::span<CacheDepth> depths,
+  void match(std::span<const kv::BlockHash> prompt, const FleetView& fleet, std::span<const std::uint32_t> in_flight,
+             bool with_in_flight, TimePoint now, std::span<CacheDepth> depths,
              std::initializer_list<PrefixUse::LookUp> besides = {});
+  /// Of the last match(): in ascending order, the workers that may have a depth that is not 0.
+  [[nodiscard]] std::span<const WorkerId> known() const { return known_; }
   /// How well the worker's cache is known, if its event stream is exact, or is not.
   [[nodiscard]] CacheTrust trust(WorkerId worker, bool events_exact) const {
     return weights_[worker.value()].trust(events_exact);
@@ -171,6 +173,9 @@ class CacheKnowledge {
   [[nodiscard]] CacheDepth depth(std::size_t worker, bool events_exact, std::uint32_t in_flight, bool with_in_flight,
                                  const LowerTiers& below) const;
   void look_up(std::span<const kv::BlockHash> prompt);
+  void find_known(std::span<const std::uint32_t> in_flight);
+  void follow(const FleetView& fleet);
+  void note(std::size_t worker, std::uint8_t bit, bool is_so);
   void weigh_lower_tiers(std::span<const kv_index::LowerTierMatch> found);
   void forget_routed(WorkerId id);
   void keep_uncomputed(WorkerId id);
@@ -186,12 +191,18 @@ class CacheKnowledge {
   PredictedIndex recently_ended_;  // requests that ended a moment ago, whose last events may be under way
   std::vector<Worker> workers_;    // by WorkerId, as are the next
   std::vector<Weights> weights_;
+  // The two reasons to need nothing else of a worker, which lets a look-up in a large fleet read little memory: its
+  // events are exact, as of fleet_version_, and by the weights they are taken at their word.
+  static constexpr std::uint8_t kEventsExact = 1, kTakenAtWord = 2, kSure = 3;
+  std::vector<std::uint8_t> sure_;
+  std::uint64_t fleet_version_ = 0;
   RoutedRequests* requests_;
   // Results of the last match(), by WorkerId.
   std::vector<std::uint32_t> by_events_;
   std::vector<std::uint32_t> by_prediction_;
   std::vector<std::uint32_t> recently_ended_depths_;
-  std::vector<std::uint32_t> known_;     // scratch memory: the workers that know something of a prompt, and a rest
+  std::vector<std::uint32_t> any_depth_;  // scratch memory: not 0 where one of the four above and `in_flight` is not
+  std::vector<WorkerId> known_;
   std::vector<LowerTiers> lower_tiers_;  // in ascending order of worker
   TimePoint now_;                        // the time of the last call that had one
 };

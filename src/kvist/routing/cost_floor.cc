@@ -40,9 +40,22 @@ void CostFloor::refresh(TimePoint now) {
     lanes_.set_base(base_at_ = now_ms);
     for (std::uint32_t i = 0; i < workers_.size(); ++i) mark(WorkerId(i));
   }
-  for (const WorkerId id : due_) refresh(workers_[id.value()], id, now);
+  constexpr std::size_t kAhead = 4;
+  for (std::size_t i = 0; i < due_.size(); ++i) {
+    prefetch(due_[std::min(i + kAhead, due_.size() - 1)]);
+    refresh(workers_[due_[i].value()], due_[i], now);
+  }
   due_.clear();
   refresh_old(now);
+}
+
+// A large fleet does not fit into the caches.
+void CostFloor::prefetch(WorkerId id) const {
+  __builtin_prefetch(&loads_->load(id));
+  forecaster_->prefetch(id);
+  __builtin_prefetch(&workers_[id.value()]);
+  __builtin_prefetch(&workers_[id.value()].computed_at);
+  lanes_.prefetch(id);
 }
 
 // Looks at all workers twice in kLasts at most.

@@ -118,6 +118,7 @@ class CostFloor {
   }
   void refresh(Worker& w, WorkerId id, TimePoint now);
   void refresh_old(TimePoint now);
+  void prefetch(WorkerId worker) const;
   void summarize(WorkerId id, const Summary& summary);
   void set_lanes(const Worker& w, WorkerId id);
   void follow_fleet_ratios();

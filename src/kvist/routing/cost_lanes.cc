@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kvist/routing/kv_policy.h"
 
@@ -13,6 +14,9 @@ using Lanes = CostLanes::Lanes;
 constexpr float kLongAgo = -1e30F;
 /// Of a sum of points in time in single precision, relative to the largest of them.
 constexpr double kTimeRounding = 1e-6;
+/// Bounds are lowered by this much, far more than what single precision loses in fifty operations.
+constexpr float kRoundingShare = 5e-5F;
+constexpr float kRoundingMs = 0.02F;
 /// Of a difference, relative to what it is a difference of.
 constexpr double kDifferenceRounding = 1e-6;
 
@@ -31,56 +35,33 @@ Lanes lowest(Lanes a, Lanes b) {
 
 }  // namespace
 
-/// A decision's values in all lanes.
-struct CostLanes::Terms {
-  explicit Terms(const Query& query, double base_ms);
-
-  Lanes now, prompt, of_context;
-  Lanes base, steps, per_token, per_pair;                    // the fleet's weights
-  Lanes interruption, occupation, held_up, answer, crowded;  // what times count for in the cost
-  bool anyone_waits;
-  const float* fleet_ratios;
-
-  [[nodiscard]] Lanes ratios(const std::array<std::uint32_t, kLanes>& batches) const {
-    return Lanes{fleet_ratios[batches[0]], fleet_ratios[batches[1]], fleet_ratios[batches[2]],
-                 fleet_ratios[batches[3]]};
-  }
-};
-
-CostLanes::Terms::Terms(const Query& query, double base_ms)
-    : now(all(query.now_ms - base_ms)),
-      prompt(all(query.prompt_tokens)),
-      of_context(all(query.per_kv_token_ms * query.prompt_tokens)),
-      base(all(query.fleet[0])),
-      steps(all(query.fleet[1])),
-      per_token(all(query.fleet[2])),
-      per_pair(all(query.fleet[3])),
-      interruption(all(query.later * KvPolicy::kInterruptionShare)),
-      occupation(all(KvPolicy::kOccupation * query.waiting)),
-      held_up(all(KvPolicy::kHeldUpWeight * query.waiting)),
-      answer(all(query.later * KvPolicy::kAnswerShare * query.answer_tokens)),
-      crowded(all(query.later * KvPolicy::kAnswerShare * query.answer_tokens / 2)),
-      anyone_waits(query.waiting > 0),
-      fleet_ratios(query.fleet_ratios.data()) {}
-
-/// A step with the request, from below; one without it, from above; and by how much it becomes longer, from below.
-struct CostLanes::Steps {
-  Lanes with, without, longer;
-};
-
-CostLanes::CostLanes(std::size_t workers)
-    : blocks_(padded(workers) / kLanes), queues_(blocks_.size()), queued_(blocks_.size()) {
-  for (QueueBlock& prompts : queues_) {
+CostLanes::CostLanes(std::size_t workers) : blocks_(padded(workers) / CostBlock::kWorkers), queues_(blocks_.size()) {
+  for (CostQueueBlock& prompts : queues_) {
     prompts.ready.fill(kLongAgo);
     prompts.last.fill(kLongAgo);
   }
 }
 
+// The values are parted into as many groups as are wanted, or a few more: no group's least value is above the result.
+float CostLanes::at_least_so_many(std::span<const float> values, std::size_t wanted) {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  constexpr std::size_t kMostRows = 16;
+  const std::size_t rows = (wanted + kLanes - 1) / kLanes;
+  if (rows > kMostRows || rows * kLanes > values.size()) return kMost;
+  std::array<Lanes, kMostRows> least;
+  least.fill(all(kMost));
+  for (std::size_t at = 0, row = 0; at < values.size(); at += kLanes, row = row + 1 == rows ? 0 : row + 1)
+    least[row] = lowest(least[row], load(values.data() + at));
+  Lanes most = least[0];
+  for (std::size_t row = 1; row < rows; ++row) most = highest(most, least[row]);
+  return std::max({most[0], most[1], most[2], most[3]});
+}
+
 void CostLanes::set(WorkerId worker, const Worker& values, const Queue* queue, double now_ms) {
-  const std::size_t at = worker.value() / kLanes;
-  const std::size_t lane = worker.value() % kLanes;
-  const auto put = [lane](Row& row, double value) { row[lane] = static_cast<float>(value); };
-  Block& block = blocks_[at];
+  const std::size_t at = worker.value() / CostBlock::kWorkers;
+  const std::size_t lane = worker.value() % CostBlock::kWorkers;
+  const auto put = [lane](CostBlock::Row& row, double value) { row[lane] = static_cast<float>(value); };
+  CostBlock& block = blocks_[at];
   put(block.others, values.others);
   put(block.base, values.own[0]);
   put(block.steps, values.own[1]);
@@ -100,24 +81,24 @@ void CostLanes::set(WorkerId worker, const Worker& values, const Queue* queue, d
   block.ratio_with[lane] = values.with.batch;
   block.ratio[lane] = values.without.batch;
 
-  QueueBlock& prompts = queues_[at];
+  CostQueueBlock& prompts = queues_[at];
   const auto bit = static_cast<std::uint8_t>(1U << lane);
   if (queue == nullptr) {
-    if ((queued_[at] & bit) == 0) return;
-    queued_[at] = static_cast<std::uint8_t>(queued_[at] & ~bit);
-    for (Row* row : {&prompts.others, &prompts.base, &prompts.steps, &prompts.overdue_tokens, &prompts.overdue_pairs,
-                     &prompts.after_tokens, &prompts.after_pairs})
+    if ((block.queued & bit) == 0) return;
+    block.queued = static_cast<std::uint8_t>(block.queued & ~bit);
+    for (CostBlock::Row* row : {&prompts.others, &prompts.base, &prompts.steps, &prompts.overdue_tokens,
+                                &prompts.overdue_pairs, &prompts.after_tokens, &prompts.after_pairs})
       (*row)[lane] = 0;
     prompts.ready[lane] = prompts.last[lane] = kLongAgo;
     return;
   }
-  queued_[at] = static_cast<std::uint8_t>(queued_[at] | bit);
+  block.queued = static_cast<std::uint8_t>(block.queued | bit);
   // The wait is the small difference of times that may be long. Twice the time of the prompts is a generous guess.
   const auto prompts_ms = [&](const PrefillQueue::Sum& sum) {
     return values.own[2] * sum.uncached + values.own[3] * sum.pairs;
   };
   const double spanned_ms = now_ms - base_ms_ + 4 * (prompts_ms(queue->overdue) + prompts_ms(queue->others_after));
-  const auto put_time = [&](Row& row, double at_ms) {
+  const auto put_time = [&](CostBlock::Row& row, double at_ms) {
     const double longest = std::abs(at_ms - base_ms_) + std::abs(at_ms - now_ms) + std::abs(spanned_ms);
     put(row, at_ms - base_ms_ - kTimeRounding * longest);
   };
@@ -132,73 +113,38 @@ void CostLanes::set(WorkerId worker, const Worker& values, const Queue* queue, d
   put(prompts.after_pairs, queue->others_after.pairs);
 }
 
-// All three change in proportion with the worker's own share, so that one end of its range has the least.
-CostLanes::Steps CostLanes::steps_of(const Block& block, const Terms& terms) {
-  const Lanes least_share = load(block.least_share.data());
-  const Lanes share = load(block.share.data());
-  const Lanes of_prompt = load(block.per_prompt_token.data()) * terms.prompt;
-  const Lanes prior_with = load(block.prior_with.data()) + of_prompt + terms.of_context;
-  const Lanes prior = load(block.prior.data()) + of_prompt;
-  const Lanes fleet_with = terms.ratios(block.ratio_with);
-  const Lanes fleet = terms.ratios(block.ratio);
-  const Lanes beside_with = load(block.own_with.data()) - fleet_with;
-  const Lanes beside = load(block.own.data()) - fleet;
-  const Lanes slope = prior_with * beside_with - prior * beside;
-  const Lanes of_fleet = prior_with * fleet_with;
-  const Lanes with = of_fleet + prior_with * lowest(least_share * beside_with, share * beside_with);
-  const Lanes without = prior * (fleet + highest(least_share * beside, share * beside));
-  const Lanes longer = of_fleet - prior * fleet + lowest(least_share * slope, share * slope);
-  return {.with = with,
-          .without = without,
-          .longer = highest(longer - (of_fleet + with) * all(kDifferenceRounding), Lanes{})};
+namespace {
+
+namespace any_machine {
+#include "kvist/routing/cost_lanes_bound.inc"
+}  // namespace any_machine
+
+#if defined(__x86_64__) && !defined(__clang__)
+#define KVIST_COST_LANES_AVX2
+#pragma GCC push_options
+#pragma GCC target("avx2")
+namespace avx2 {
+#include "kvist/routing/cost_lanes_bound.inc"
+}  // namespace avx2
+#pragma GCC pop_options
+#endif
+
+}  // namespace
+
+void CostLanes::bound(const Query& query, const Request& request, std::span<float> bounds,
+                      [[maybe_unused]] Instructions instructions) const {
+#ifdef KVIST_COST_LANES_AVX2
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") > 0;
+  if (has_avx2 && instructions == Instructions::kBest)
+    return avx2::bound(blocks_, queues_.data(), query, base_ms_, request, bounds);
+#endif
+  any_machine::bound(blocks_, queues_.data(), query, base_ms_, request, bounds);
 }
 
-// As ReturningRequests::Rate::held_up_ms(), without a difference of squares.
-Lanes CostLanes::held_up_ms(const Block& block, Lanes queue, Lanes prefill) {
-  const Lanes saved = load(block.saved.data());
-  const Lanes from = lowest(queue, saved);
-  const Lanes to = lowest(queue + prefill, saved);
-  const Lanes waiting = to - from;
-  const Lanes delays = waiting * (from + to) * all(0.5) + saved * (prefill - waiting);
-  return load(block.returning.data()) * highest(delays - saved * saved * all(kDifferenceRounding), Lanes{});
-}
-
-// As CostFloor::queue_ms().
-Lanes CostLanes::queue_ms(const QueueBlock& queue, const Terms& terms, Lanes step, Lanes per_token, Lanes per_pair) {
-  const auto row = [](const Row& values) { return load(values.data()); };
-  const Lanes others = row(queue.others);
-  const Lanes way_out = row(queue.base) + others * terms.base + (row(queue.steps) + others * terms.steps) * step;
-  const Lanes begun = highest(row(queue.ready), row(queue.last) - way_out) - terms.now;
-  const Lanes overdue = per_token * row(queue.overdue_tokens) + per_pair * row(queue.overdue_pairs);
-  const Lanes after = per_token * row(queue.after_tokens) + per_pair * row(queue.after_pairs);
-  const Lanes free = highest(begun + overdue, lowest(begun + overdue + overdue, Lanes{}));
-  return highest(free + after, Lanes{});
-}
-
-// The terms are those of KvPolicy::sum().
-void CostLanes::bound(const Query& query, const Request& request, std::span<float> bounds) const {
-  const Terms terms(query, base_ms_);
-  const auto row = [](const Row& values) { return load(values.data()); };
-  for (std::size_t at = 0; at < blocks_.size(); ++at) {
-    const Block& block = blocks_[at];
-    const Lanes uncached = load(request.uncached.data() + at * kLanes);
-    const Lanes pairs = load(request.pairs.data() + at * kLanes);
-    const Lanes paid = load(request.paid.data() + at * kLanes);
-    const Lanes others = row(block.others);
-    const Lanes per_token = row(block.per_token) + others * terms.per_token;
-    const Lanes per_pair = row(block.per_pair) + others * terms.per_pair;
-    const Lanes prefill = per_token * uncached + per_pair * pairs;
-    const Lanes fleet_prefill = terms.per_token * uncached + terms.per_pair * pairs;
-    const Steps step = steps_of(block, terms);
-    const Lanes first = row(block.base) + others * terms.base + (row(block.steps) + others * terms.steps) * step.with;
-    const Lanes queue = queued_[at] != 0 ? queue_ms(queues_[at], terms, step.without, per_token, per_pair) : Lanes{};
-    Lanes cost =
-        first + all(KvPolicy::kQueueWeight) * queue + terms.answer * step.with +
-        terms.crowded * row(block.batch) * step.longer +
-        paid * (prefill + terms.interruption * row(block.decoding) * prefill + terms.occupation * fleet_prefill);
-    if (terms.anyone_waits) cost += terms.held_up * held_up_ms(block, queue, prefill) * paid;
-    store(bounds.data() + at * kLanes, highest(cost - cost * all(kRoundingShare) - all(kRoundingMs), Lanes{}));
-  }
+void CostLanes::prefetch(WorkerId worker) const {
+  constexpr std::size_t kLine = 64;
+  const auto* const block = reinterpret_cast<const std::byte*>(&blocks_[worker.value() / CostBlock::kWorkers]);
+  for (std::size_t at = 0; at < sizeof(CostBlock); at += kLine) __builtin_prefetch(block + at, 1);
 }
 
 }  // namespace kvist::routing

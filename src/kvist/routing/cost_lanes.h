@@ -1,4 +1,4 @@
-// Rough lower bounds of what all workers of a large fleet cost in mode kv, four workers at a time.
+// Rough lower bounds of what all workers of a large fleet cost in mode kv, several workers at a time.
 #pragma once
 
 #include <array>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kvist/base/id.h"
+#include "kvist/routing/cost_block.h"
 #include "kvist/routing/prefill_queue.h"
 #include "kvist/routing/returning_requests.h"
 
@@ -28,12 +29,23 @@ class CostLanes {
     return lanes;
   }
   static void store(float* to, Lanes lanes) { std::memcpy(to, &lanes, sizeof lanes); }
-  /// How many floats one per worker takes in whole lanes.
-  [[nodiscard]] static std::size_t padded(std::size_t workers) { return (workers + kLanes - 1) / kLanes * kLanes; }
+  /// How many floats one per worker takes in whole lanes and whole blocks.
+  [[nodiscard]] static std::size_t padded(std::size_t workers) {
+    static_assert(CostBlock::kWorkers % kLanes == 0);
+    return (workers + CostBlock::kWorkers - 1) / CostBlock::kWorkers * CostBlock::kWorkers;
+  }
+  static void fill(std::span<float> to, float value) {
+    const Lanes lanes = {value, value, value, value};
+    for (std::size_t at = 0; at < to.size(); at += kLanes) store(to.data() + at, lanes);
+  }
   /// Calls visit(i) for each place where `values` is at most `most`, which visit() may lower. Requires: values come in
   /// whole lanes; visit() only changes the value that it is called for.
   template <class Visit>
   static void for_each_up_to(std::span<const float> values, const float& most, Visit visit);
+
+  /// A finite value that so many of `values`, or more, are at most, and few more as a rule. Requires: values come in
+  /// whole lanes, and so many of them are finite.
+  [[nodiscard]] static float at_least_so_many(std::span<const float> values, std::size_t wanted);
 
   /// The prompts that a worker computes before a new one. Points in time are milliseconds since the clock's epoch.
   struct Queue {
@@ -81,42 +93,24 @@ class CostLanes {
   };
 
   explicit CostLanes(std::size_t workers);
+  /// For a caller that has something else to do until set() finds the worker's memory.
+  void prefetch(WorkerId worker) const;
 
   /// Points in time are kept as the milliseconds since this one, of which single precision has three decimals for 16
   /// seconds. Requires: set() follows for every worker.
   void set_base(double base_ms) { base_ms_ = base_ms; }
   /// `queue` is null if the worker has no prompts. `now_ms`: its values are used within seconds of it.
   void set(WorkerId worker, const Worker& values, const Queue* queue, double now_ms);
+  /// Whose arithmetic bound() uses, with the same results to the bit: this machine's best, or what all machines have.
+  enum class Instructions : std::uint8_t { kBest, kAnyMachine };
   /// Fills `bounds`, which has whole lanes.
-  void bound(const Query& query, const Request& request, std::span<float> bounds) const;
+  void bound(const Query& query, const Request& request, std::span<float> bounds,
+             Instructions instructions = Instructions::kBest) const;
 
  private:
-  /// Bounds are lowered by this much, far more than what single precision loses in fifty operations.
-  static constexpr float kRoundingShare = 5e-5F;
-  static constexpr float kRoundingMs = 0.02F;
-
-  using Row = std::array<float, kLanes>;
-  struct Block {
-    Row others, base, steps, per_token, per_pair;
-    Row prior_with, own_with, prior, own, least_share, share;
-    Row per_prompt_token, batch, decoding, returning, saved;
-    std::array<std::uint32_t, kLanes> ratio_with, ratio;
-  };
-  struct QueueBlock {
-    Row ready, last, others, base, steps;
-    Row overdue_tokens, overdue_pairs, after_tokens, after_pairs;
-  };
-  struct Terms;
-  struct Steps;
-  [[nodiscard]] static Steps steps_of(const Block& block, const Terms& terms);
-  [[nodiscard]] static Lanes held_up_ms(const Block& block, Lanes queue, Lanes prefill);
-  [[nodiscard]] static Lanes queue_ms(const QueueBlock& queue, const Terms& terms, Lanes step, Lanes per_token,
-                                      Lanes per_pair);
-
   double base_ms_ = 0;
-  std::vector<Block> blocks_;  // four workers each, as are the next two
-  std::vector<QueueBlock> queues_;
-  std::vector<std::uint8_t> queued_;  // bits: which of the four have prompts
+  std::vector<CostBlock> blocks_;
+  std::vector<CostQueueBlock> queues_;  // of the same workers
 };
 
 template <class Visit>

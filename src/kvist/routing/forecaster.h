@@ -106,6 +106,12 @@ class Forecaster {
   [[nodiscard]] const LatencyModel& model(WorkerId worker) const { return latency_.model(worker); }
   [[nodiscard]] const FleetLatency& latency() const { return latency_; }
   [[nodiscard]] const OutputLengths& output_lengths() const { return lengths_; }
+  /// For a caller that has something else to do until the model, the queue and the rate of a worker are there.
+  void prefetch(WorkerId worker) const {
+    latency_.prefetch(worker);
+    __builtin_prefetch(&workers_[worker.value()].prompts);
+    __builtin_prefetch(&workers_[worker.value()].returning);
+  }
 
  private:
   struct Worker {

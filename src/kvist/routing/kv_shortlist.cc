@@ -21,29 +21,24 @@ float up_to(double cost) {
 struct KvShortlist::Choice {
   KvShortlist& list;
   const PolicyQuery& query;
-  std::span<const UsableWorker> usable;
+  const UsableWorkers& usable;
   const Source& source;
   std::size_t recorded;
   TimePoint now;
   std::vector<Candidate>& candidates;
   KvPolicy::Fleet fleet = {};
   CostFloor::Query floor = {};
-  std::uint32_t tokens = 0;        // of the prompt at most workers
-  std::uint32_t least_tokens = 0;  // at any
 
   // The fleet for KvPolicy::fleet_of(), by position.
   [[nodiscard]] std::size_t size() const { return usable.size(); }
   [[nodiscard]] KvPolicy::Sums sums() const;
   template <class Visit>
   void for_each_cached(Visit visit) const {
-    for (const std::uint32_t i : list.others_)
+    for (const std::uint32_t i : usable.others())
       if (usable[i].cached_tokens > 0) visit(i, usable[i].cached_tokens);
   }
   [[nodiscard]] KvPolicy::Room room(std::size_t i) const;
 
-  [[nodiscard]] bool all_usable() const { return usable.size() == list.workers_; }
-  [[nodiscard]] const UsableWorker& at(std::uint32_t worker) const;
-  void find_others();
   void lay_out() const;
   void leave_out_unusable() const;
   void clean_up() const;
@@ -56,11 +51,13 @@ struct KvShortlist::Choice {
   void forecast_tied();
   [[nodiscard]] bool may_tie(std::uint32_t worker, const Candidate& least, double most) const;
   [[nodiscard]] KvPolicy::Preference preference(std::uint32_t worker) const;
+  [[nodiscard]] KvShortlist::Tied tied(std::uint32_t worker) const;
+  [[nodiscard]] bool forecast_preferred(const Candidate& least, double most);
   [[nodiscard]] const Candidate& cheapest() const;
 };
 
 KvShortlist::KvShortlist(const Forecaster& forecaster, CostFloor floor, std::size_t workers)
-    : forecaster_(&forecaster), floor_(std::move(floor)), workers_(workers) {
+    : forecaster_(&forecaster), floor_(std::move(floor)) {
   const std::size_t size = CostLanes::padded(workers);
   for (std::vector<float>* lanes : {&request_.uncached, &request_.pairs, &request_.paid, &costs_}) lanes->resize(size);
   std::ranges::fill(request_.paid, 1.0F);
@@ -68,9 +65,9 @@ KvShortlist::KvShortlist(const Forecaster& forecaster, CostFloor floor, std::siz
 }
 
 KvPolicy::Sums KvShortlist::Choice::sums() const {
-  if (all_usable()) return list.floor_.sums();
+  if (usable.is_whole_fleet()) return list.floor_.sums();
   KvPolicy::Sums sums;
-  for (const UsableWorker& one : usable) sums.add(list.floor_.waiting(one.worker), list.floor_.error(one.worker));
+  for (const UsableWorker& one : usable.all()) sums.add(list.floor_.waiting(one.worker), list.floor_.error(one.worker));
   return sums;
 }
 
@@ -81,29 +78,13 @@ KvPolicy::Room KvShortlist::Choice::room(std::size_t i) const {
   return {.has_slot = room.has_slot, .scarce = room.scarce};
 }
 
-const UsableWorker& KvShortlist::Choice::at(std::uint32_t worker) const {
-  if (all_usable()) return usable[worker];
-  return *std::ranges::lower_bound(usable, WorkerId(worker), {}, &UsableWorker::worker);
-}
-
 // Most of a large fleet have cached nothing of a prompt and read it in the same tokens.
-void KvShortlist::Choice::find_others() {
-  tokens = least_tokens = usable.front().prompt_tokens;
-  list.others_.clear();
-  for (std::uint32_t i = 0; i < usable.size(); ++i) {
-    const UsableWorker& one = usable[i];
-    if (((one.prompt_tokens ^ tokens) | one.cached_tokens | one.replicate_tokens) == 0) continue;
-    list.others_.push_back(i);
-    least_tokens = std::min(least_tokens, one.prompt_tokens);
-  }
-}
-
 void KvShortlist::Choice::lay_out() const {
   CostLanes::Request& request = list.request_;
-  const PrefillWork whole{.uncached = static_cast<double>(tokens)};
-  std::ranges::fill(request.uncached, static_cast<float>(whole.uncached));
-  std::ranges::fill(request.pairs, static_cast<float>(whole.pairs()));
-  for (const std::uint32_t i : list.others_) {
+  const PrefillWork whole{.uncached = static_cast<double>(usable.prompt_tokens())};
+  CostLanes::fill(request.uncached, static_cast<float>(whole.uncached));
+  CostLanes::fill(request.pairs, static_cast<float>(whole.pairs()));
+  for (const std::uint32_t i : usable.others()) {
     const UsableWorker& one = usable[i];
     const PrefillWork work{.uncached = static_cast<double>(one.prompt_tokens - one.cached_tokens),
                            .cached = static_cast<double>(one.cached_tokens)};
@@ -116,30 +97,27 @@ void KvShortlist::Choice::lay_out() const {
 
 void KvShortlist::Choice::leave_out_unusable() const {
   constexpr float kNever = std::numeric_limits<float>::infinity();
-  std::size_t next = 0;
-  if (all_usable()) next = list.workers_;
-  for (std::size_t i = next; i < list.costs_.size(); ++i) {
-    if (next < usable.size() && usable[next].worker.value() == i)
-      ++next;
-    else
-      list.costs_[i] = kNever;
-  }
+  const std::size_t workers = list.exact_.size();
+  std::fill(list.costs_.begin() + static_cast<std::ptrdiff_t>(workers), list.costs_.end(), kNever);
+  if (usable.is_whole_fleet()) return;
+  for (std::uint32_t i = 0; i < workers; ++i)
+    if (!usable.contains(WorkerId(i))) list.costs_[i] = kNever;
 }
 
 void KvShortlist::Choice::clean_up() const {
-  for (const std::uint32_t i : list.others_) list.request_.paid[usable[i].worker.value()] = 1;
+  for (const std::uint32_t i : usable.others()) list.request_.paid[usable[i].worker.value()] = 1;
   for (const Candidate& candidate : candidates) list.exact_[candidate.worker.value()] = kNone;
 }
 
 void KvShortlist::Choice::bound_roughly() {
   floor = list.floor_.query(query.prompt_tokens, fleet, now);
   lay_out();
-  list.floor_.bound_all(floor, least_tokens, list.request_, list.costs_);
+  list.floor_.bound_all(floor, usable.least_prompt_tokens(), list.request_, list.costs_);
   leave_out_unusable();
 }
 
 void KvShortlist::Choice::bound_closely(Bound& bound) const {
-  const UsableWorker& one = at(bound.worker);
+  const UsableWorker& one = usable.at(WorkerId(bound.worker));
   const double cost = list.floor_.bound(one, source.displaced_blocks(one), floor) + source.affinity_ms(one.worker);
   bound.cost = std::max(bound.cost, cost * (1 - kRoundingShare) - kRoundingMs);
   bound.close = true;
@@ -147,7 +125,7 @@ void KvShortlist::Choice::bound_closely(Bound& bound) const {
 
 const Candidate& KvShortlist::Choice::forecast(std::uint32_t worker) {
   list.exact_[worker] = static_cast<std::uint32_t>(candidates.size());
-  Candidate& candidate = candidates.emplace_back(source.candidate(at(worker)));
+  Candidate& candidate = candidates.emplace_back(source.candidate(usable.at(WorkerId(worker))));
   candidate.forecast = list.forecaster_->forecast(candidate.worker, candidate.limits, source.query(candidate), now);
   candidate.cost = KvPolicy::cost(candidate, query, fleet);
   return candidate;
@@ -163,22 +141,18 @@ void KvShortlist::Choice::note_cost(double cost) {
   costs.pop_back();
 }
 
-// Keeps as many bounds as the record keeps candidates: the least ones.
+// Forecasts as many as the record keeps: those of the least bounds.
 void KvShortlist::Choice::forecast_least_bounds() {
   const std::size_t wanted = std::min(usable.size(), std::max<std::size_t>(1, recorded));
-  std::vector<Bound>& least = list.bounds_;  // a heap, the highest of them in front
-  float most = std::numeric_limits<float>::infinity();
-  least.assign(wanted, {.cost = most, .worker = kNone});
-  CostLanes::for_each_up_to(list.costs_, most, [&](std::uint32_t worker) {
-    if (list.costs_[worker] >= most) return;
-    std::ranges::pop_heap(least, {}, &Bound::cost);
-    least.back() = {.cost = list.costs_[worker], .worker = worker};
-    std::ranges::push_heap(least, {}, &Bound::cost);
-    most = static_cast<float>(least.front().cost);
+  std::vector<Bound>& least = list.bounds_;
+  least.clear();
+  CostLanes::for_each_up_to(list.costs_, CostLanes::at_least_so_many(list.costs_, wanted), [&](std::uint32_t worker) {
+    least.push_back({.cost = list.costs_[worker], .worker = worker});
   });
+  const auto end = least.begin() + static_cast<std::ptrdiff_t>(std::min(wanted, least.size()));
+  std::ranges::nth_element(least, end, {}, &Bound::cost);
   list.cheapest_.clear();
-  for (const Bound& bound : least)
-    if (bound.worker != kNone) note_cost(forecast(bound.worker).cost);
+  for (const Bound& bound : std::span(least.begin(), end)) note_cost(forecast(bound.worker).cost);
 }
 
 // Makes candidates in the order of bounds, until the next bound is above the costs of as many as the record keeps.
@@ -221,7 +195,7 @@ bool KvShortlist::Choice::may_tie(std::uint32_t worker, const Candidate& least, 
 KvPolicy::Preference KvShortlist::Choice::preference(std::uint32_t worker) const {
   if (list.exact_[worker] != kNone) return KvPolicy::preference(candidates[list.exact_[worker]], fleet.others);
   const WorkerId id(worker);
-  return {-static_cast<std::int64_t>(at(worker).cached_tokens),
+  return {-static_cast<std::int64_t>(usable.at(id).cached_tokens),
           list.floor_.waiting(id),
           -list.forecaster_->since_routed_ms(id, now),
           list.forecaster_->mean_requests(id, now),
@@ -229,29 +203,59 @@ KvPolicy::Preference KvShortlist::Choice::preference(std::uint32_t worker) const
           id};
 }
 
-// The worker that would win the tie is forecast first. If it is still within the tie, it wins.
+// The first two parts of the same.
+KvShortlist::Tied KvShortlist::Choice::tied(std::uint32_t worker) const {
+  const WorkerId id(worker);
+  if (list.exact_[worker] == kNone)
+    return {.cached = -static_cast<std::int64_t>(usable.at(id).cached_tokens),
+            .waiting = list.floor_.waiting(id),
+            .worker = worker};
+  const KvPolicy::Preference exact = preference(worker);
+  return {.cached = std::get<0>(exact), .waiting = std::get<1>(exact), .worker = worker};
+}
+
+// Of all that may tie those with the best first parts are compared, in the order of their preferences, until one of
+// them ties by its exact forecast: it wins. If none does, the next best first parts decide. So a closer bound and a
+// forecast is made of few.
 void KvShortlist::Choice::forecast_tied() {
   const Candidate least = cheapest();
   const double most = KvPolicy::most_in_tie(least);
-  std::vector<Tied>& tied = list.tied_;
-  tied.clear();
-  list.floor_.for_each_possible(list.costs_, most, least.load.requests, [&](WorkerId worker) {
-    if (may_tie(worker.value(), least, most))
-      tied.push_back({.preference = preference(worker.value()), .worker = worker.value()});
-  });
-  while (true) {
-    Tied& first = *std::ranges::min_element(tied, {}, &Tied::preference);
-    if (list.exact_[first.worker] != kNone) return;
-    if (KvPolicy::possible_cost(forecast(first.worker), least) <= most) {
-      first.preference = preference(first.worker);
-      continue;
-    }
-    first = tied.back();
-    tied.pop_back();
-  }
+  std::vector<Tied>& all = list.tied_;
+  all.clear();
+  list.floor_.for_each_possible(list.costs_, most, least.load.requests,
+                                [&](WorkerId worker) { all.push_back(tied(worker.value())); });
+  bool found = false;
+  while (!found && !all.empty()) found = forecast_preferred(least, most);
 }
 
-std::size_t KvShortlist::choose(KvPolicy& policy, const PolicyQuery& query, std::span<const UsableWorker> usable,
+// Whether one of those with the best first parts ties. If not, they are left out. Requires: some are left.
+bool KvShortlist::Choice::forecast_preferred(const Candidate& least, double most) {
+  const auto best = std::ranges::min_element(list.tied_, {}, &Tied::first)->first();
+  auto& preferred = list.preferred_;  // a heap, the most preferred in front
+  preferred.clear();
+  for (const Tied& one : list.tied_)
+    if (one.first() == best) preferred.emplace_back(preference(one.worker), one.worker);
+  std::ranges::make_heap(preferred, std::ranges::greater());
+  while (!preferred.empty()) {
+    std::ranges::pop_heap(preferred, std::ranges::greater());
+    const auto [was, worker] = preferred.back();
+    preferred.pop_back();
+    if (!may_tie(worker, least, most)) continue;
+    if (list.exact_[worker] != kNone) return true;
+    if (KvPolicy::possible_cost(forecast(worker), least) > most) continue;
+    const KvPolicy::Preference exact = preference(worker);
+    if (exact == was) return true;
+    Tied& known = *std::ranges::find(list.tied_, worker, &Tied::worker);
+    known = tied(worker);
+    if (known.first() != best) continue;  // its turn comes later
+    preferred.emplace_back(exact, worker);
+    std::ranges::push_heap(preferred, std::ranges::greater());
+  }
+  std::erase_if(list.tied_, [&](const Tied& one) { return one.first() == best; });
+  return false;
+}
+
+std::size_t KvShortlist::choose(KvPolicy& policy, const PolicyQuery& query, const UsableWorkers& usable,
                                 const Source& source, std::size_t recorded, TimePoint now,
                                 std::vector<Candidate>& candidates) {
   Choice choice{.list = *this,
@@ -263,10 +267,9 @@ std::size_t KvShortlist::choose(KvPolicy& policy, const PolicyQuery& query, std:
                 .candidates = candidates};
   candidates.clear();
   floor_.refresh(now);
-  choice.find_others();
   choice.fleet = KvPolicy::fleet_of(query, choice);
   if (policy.would_fall_back(choice.fleet)) {
-    for (const UsableWorker& one : usable) (void)choice.forecast(one.worker.value());
+    for (const UsableWorker& one : usable.all()) (void)choice.forecast(one.worker.value());
   } else {
     choice.bound_roughly();
     choice.forecast_least_bounds();

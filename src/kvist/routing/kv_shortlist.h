@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "kvist/routing/kv_policy.h"
 #include "kvist/routing/policy.h"
 #include "kvist/routing/usable_worker.h"
+#include "kvist/routing/usable_workers.h"
 
 namespace kvist::routing {
 
@@ -45,7 +45,7 @@ class KvShortlist {
   /// Fills `candidates` with those of the `usable` workers that decide, in their order and with forecasts, and returns
   /// the position of what `policy` would choose if all usable workers were candidates. `recorded`: how many candidates
   /// the record of the decision keeps. Requires: there is one.
-  [[nodiscard]] std::size_t choose(KvPolicy& policy, const PolicyQuery& query, std::span<const UsableWorker> usable,
+  [[nodiscard]] std::size_t choose(KvPolicy& policy, const PolicyQuery& query, const UsableWorkers& usable,
                                    const Source& source, std::size_t recorded, TimePoint now,
                                    std::vector<Candidate>& candidates);
 
@@ -62,22 +62,23 @@ class KvShortlist {
   };
   /// A worker that may win a tie.
   struct Tied {
-    KvPolicy::Preference preference;
+    std::int64_t cached = 0;  // the first two parts of its preference
+    std::uint32_t waiting = 0;
     std::uint32_t worker = 0;
+    [[nodiscard]] auto first() const { return std::pair(cached, waiting); }
   };
   struct Choice;
 
   const Forecaster* forecaster_;
   CostFloor floor_;
-  std::size_t workers_;
   // Scratch memory of choose().
-  std::vector<std::uint32_t> others_;  // positions of usable workers for which the request is not just uncached
-  CostLanes::Request request_;         // the request at each worker; `paid` is 1 between two choices
-  std::vector<float> costs_;           // bounds by WorkerId, in whole lanes; infinite for workers that are not usable
-  std::vector<std::uint32_t> exact_;   // by WorkerId: the position of its candidate, kNone between two choices
+  CostLanes::Request request_;        // the request at each worker; `paid` is 1 between two choices
+  std::vector<float> costs_;          // bounds by WorkerId, in whole lanes; infinite for workers that are not usable
+  std::vector<std::uint32_t> exact_;  // by WorkerId: the position of its candidate, kNone between two choices
   std::vector<Bound> bounds_;
   std::vector<double> cheapest_;
   std::vector<Tied> tied_;
+  std::vector<std::pair<KvPolicy::Preference, std::uint32_t>> preferred_;  // of equal first parts, with their workers
 };
 
 }  // namespace kvist::routing

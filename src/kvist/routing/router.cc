@@ -102,6 +102,7 @@ Router::Router(Options options)
       forecasts_(options.forecasts),
       recorded_(options.recorded),
       log_({.candidates = recorded_ > 0 ? recorded_ : kAllRecorded}),
+      usable_(options.workers),
       depths_(options.workers),
       shared_(options.workers),
       reused_depths_(options.workers) {
@@ -109,8 +110,7 @@ Router::Router(Options options)
     shortlist_.emplace(forecaster_, CostFloor(forecaster_, loads_, workers_, options.latency_prior), workers_);
 }
 
-Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now,
-                               AdmissionCheck* check) {
+Result<Decision> Router::route(const RouteQuery& query, const FleetView& fleet, TimePoint now, AdmissionCheck* check) {
   KVIST_CHECK(fleet.size() == workers_, "the fleet has as many workers as the router was made for");
   find_usable(query, fleet, now);
   if (usable_.empty()) return fail(ErrorCode::kUnavailable, none_can_take(query, fleet));
@@ -124,7 +124,7 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
                                  .in_transit = forecaster_.in_transit(now) / static_cast<double>(usable_.size())};
   std::uint64_t policy_state = policy_->state();
   std::size_t usable = usable_.size();
-  const std::uint32_t known = deepest_cache();
+  const std::uint32_t known = deepest_cache(query);
   std::size_t position = choose(query, policy_query, fleet, now);
   if (check != nullptr && !check->admits(candidates_[position])) {
     policy_state = policy_->state();
@@ -192,7 +192,7 @@ Result<Decision> Router::route(const RouteQuery& query, std::span<const WorkerVi
   return decision;
 }
 
-void Router::look_up(const RouteQuery& query, const BlockKeys& keys, std::span<const WorkerView> fleet, TimePoint now) {
+void Router::look_up(const RouteQuery& query, const BlockKeys& keys, const FleetView& fleet, TimePoint now) {
   const auto blocks = query.reads_cache ? view(keys) : std::span<const kv::BlockHash>();
   // Prompts in flight count as cached in mode kv only: the published costs of the other modes count what events report.
   const bool as_kv = mode_ == spec::RoutingMode::kKv || mode_ == spec::RoutingMode::kClairvoyant;
@@ -200,7 +200,7 @@ void Router::look_up(const RouteQuery& query, const BlockKeys& keys, std::span<c
                 {loads_.look_up(shared_), reused_.look_up(reused_depths_)});
 }
 
-void Router::look_up(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
+void Router::look_up(const RouteQuery& query, const FleetView& fleet, TimePoint now) {
   look_up(query, query.blocks, fleet, now);
   if (query.otherwise.empty()) return;
   std::vector<CacheDepth> depths = depths_;
@@ -220,43 +220,51 @@ void Router::look_up(const RouteQuery& query, std::span<const WorkerView> fleet,
   reused_depths_ = std::move(reused);
 }
 
-void Router::find_usable(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
+void Router::find_usable(const RouteQuery& query, const FleetView& fleet, TimePoint now) {
   reused_.expire(now);
   look_up(query, fleet, now);
+  const bool all_alike = query.adapter.empty() && query.excluded.empty() && query.otherwise.empty();
+  const Narrowing narrowing = all_alike ? take_available(query, fleet) : take_some(query, fleet);
+  if (narrowing.short_contexts) leave_out_short_contexts(fleet);
+  stay_with_session(query, now);
+  held_back_.clear();
+  if (narrowing.new_workers) leave_out_new_workers(fleet);
+  replicate_hot_prefix(view(query.blocks));
+}
+
+Router::Narrowing Router::take_available(const RouteQuery& query, const FleetView& fleet) {
+  const bool read = usable_.begin_with_available(fleet, query.prompt_tokens);
+  if (read && shortlist_) {
+    for (const UsableWorker& usable : usable_.all())
+      shortlist_->set_slots(usable.worker, fleet[usable.worker.value()].limits.max_batch_size);
+  }
+  for (const WorkerId worker : caches_.known())
+    usable_.set_cached(worker, usable_cached_tokens(depths_[worker.value()].blocks, query.prompt_tokens, block_size_));
+  return {.short_contexts = query.prompt_tokens > usable_.longest_prompt(), .new_workers = usable_.any_new()};
+}
+
+Router::Narrowing Router::take_some(const RouteQuery& query, std::span<const WorkerView> fleet) {
   const bool any = query.adapter.empty();
   const std::uint8_t group = any ? WorkerView::kOutOfUse : best_group(fleet, query.adapter);
   const auto can_take = [&](const WorkerView& view) {
     if (any) return view.available;
     return group != WorkerView::kOutOfUse && view.group == group && view.has_adapter(query.adapter);
   };
-  const bool all_alike = any && query.excluded.empty() && query.otherwise.empty();
-  KvShortlist* const shortlist = shortlist_ ? &*shortlist_ : nullptr;
-  bool any_short = false;
-  std::uint32_t any_new = 0;
-  PromptView prompt = as_sent(query);
-  usable_.resize(workers_);  // faster than appending the workers of a large fleet
-  UsableWorker* end = usable_.data();
+  Narrowing narrowing;
+  usable_.begin();
   for (std::uint32_t i = 0; i < workers_; ++i) {
     const WorkerView& worker = fleet[i];
-    if (!can_take(worker)) continue;
-    if (!all_alike) {
-      if (std::ranges::find(query.excluded, WorkerId(i)) != query.excluded.end()) continue;
-      prompt = as_read_by(worker, query);
-    }
-    any_short |= !fits(worker, prompt.tokens);
-    any_new |= worker.most_waiting;
-    *end = {.worker = WorkerId(i), .prompt_tokens = prompt.tokens};
-    if (const std::uint32_t cached = depths_[i].blocks; cached > 0)  // at few workers of a large fleet
-      end->cached_tokens = usable_cached_tokens(cached, prompt.tokens, block_size_);
-    ++end;
-    if (shortlist != nullptr) shortlist->set_slots(WorkerId(i), worker.limits.max_batch_size);
+    const WorkerId id(i);
+    if (!can_take(worker) || std::ranges::find(query.excluded, id) != query.excluded.end()) continue;
+    const std::uint32_t tokens = as_read_by(worker, query).tokens;
+    narrowing.short_contexts |= !fits(worker, tokens);
+    narrowing.new_workers |= worker.most_waiting > 0;
+    usable_.add({.worker = id,
+                 .prompt_tokens = tokens,
+                 .cached_tokens = usable_cached_tokens(depths_[i].blocks, tokens, block_size_)});
+    if (shortlist_) shortlist_->set_slots(id, worker.limits.max_batch_size);
   }
-  usable_.resize(static_cast<std::size_t>(end - usable_.data()));
-  if (any_short) leave_out_short_contexts(fleet);
-  stay_with_session(query, now);
-  held_back_.clear();
-  if (any_new > 0) leave_out_new_workers(fleet);
-  replicate_hot_prefix(view(query.blocks));
+  return narrowing;
 }
 
 // A worker that was started with a shorter context refuses a long prompt at once, which looks like a fast answer.
@@ -264,8 +272,8 @@ void Router::leave_out_short_contexts(std::span<const WorkerView> fleet) {
   const auto is_short = [&](const UsableWorker& usable) {
     return !fits(fleet[usable.worker.value()], usable.prompt_tokens);
   };
-  if (std::ranges::all_of(usable_, is_short)) return;  // If none fits, a worker says so in its own words.
-  std::erase_if(usable_, is_short);
+  if (std::ranges::all_of(usable_.all(), is_short)) return;  // If none fits, a worker says so in its own words.
+  usable_.erase_if(is_short);
 }
 
 std::size_t Router::recorded() const {
@@ -273,9 +281,15 @@ std::size_t Router::recorded() const {
   return usable_.size() <= kAllRecorded ? kAllRecorded : kBestRecorded;
 }
 
-std::uint32_t Router::deepest_cache() const {
+std::uint32_t Router::deepest_cache(const RouteQuery& query) const {
   std::uint32_t most = 0;
-  for (const UsableWorker& usable : usable_) most = std::max(most, depths_[usable.worker.value()].blocks);
+  const auto look_at = [&](WorkerId worker) { most = std::max(most, depths_[worker.value()].blocks); };
+  if (!query.otherwise.empty()) {
+    for (const UsableWorker& usable : usable_.all()) look_at(usable.worker);
+    return most;
+  }
+  for (const WorkerId worker : caches_.known())
+    if (usable_.contains(worker)) look_at(worker);
   return most;
 }
 
@@ -307,7 +321,7 @@ ForecastQuery Router::forecast_query(const Candidate& candidate, const RouteQuer
 
 void Router::forecast_all(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now) {
   candidates_.clear();
-  for (const UsableWorker& usable : usable_) {
+  for (const UsableWorker& usable : usable_.all()) {
     Candidate& made = candidates_.emplace_back(candidate(usable, query, fleet));
     made.forecast = forecaster_.forecast(made.worker, made.limits, forecast_query(made, query, fleet), now);
   }

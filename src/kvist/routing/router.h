@@ -22,6 +22,7 @@
 #include "kvist/routing/cache_knowledge.h"
 #include "kvist/routing/decision_log.h"
 #include "kvist/routing/decode_runs.h"
+#include "kvist/routing/fleet_view.h"
 #include "kvist/routing/forecast_source.h"
 #include "kvist/routing/forecaster.h"
 #include "kvist/routing/kv_shortlist.h"
@@ -34,6 +35,7 @@
 #include "kvist/routing/routed_request.h"
 #include "kvist/routing/session_table.h"
 #include "kvist/routing/usable_worker.h"
+#include "kvist/routing/usable_workers.h"
 #include "kvist/routing/worker_view.h"
 #include "kvist/spec/routing_mode.h"
 #include "kvist/spec/routing_spec.h"
@@ -102,7 +104,7 @@ class Router {
   /// kUnavailable if no worker is left. With a `check`, the worker is one that it admits; if it admits none,
   /// kResourceExhausted is returned and nothing is booked. Requires: `fleet` has Options::workers elements, by id; a
   /// request that is routed again was finished first.
-  [[nodiscard]] Result<Decision> route(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now,
+  [[nodiscard]] Result<Decision> route(const RouteQuery& query, const FleetView& fleet, TimePoint now,
                                        AdmissionCheck* check = nullptr);
 
   // The calls below name a request by the handle in its decision. After on_finished() they do nothing.
@@ -190,11 +192,20 @@ class Router {
 
  private:
   /// Fills depths_, shared_ and reused_depths_ as if `keys` were the prompt's block hashes on every worker.
-  void look_up(const RouteQuery& query, const BlockKeys& keys, std::span<const WorkerView> fleet, TimePoint now);
+  void look_up(const RouteQuery& query, const BlockKeys& keys, const FleetView& fleet, TimePoint now);
   /// Fills them for each worker with the block hashes of its own tokenization.
-  void look_up(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
+  void look_up(const RouteQuery& query, const FleetView& fleet, TimePoint now);
   /// Fills usable_ with the workers of the fleet that may take the request.
-  void find_usable(const RouteQuery& query, std::span<const WorkerView> fleet, TimePoint now);
+  void find_usable(const RouteQuery& query, const FleetView& fleet, TimePoint now);
+  /// Whether some of the workers in usable_ may have to be left out.
+  struct Narrowing {
+    bool short_contexts = false;
+    bool new_workers = false;
+  };
+  /// For a request that any available worker can take, without knowing more of it than others.
+  Narrowing take_available(const RouteQuery& query, const FleetView& fleet);
+  /// For any other.
+  Narrowing take_some(const RouteQuery& query, std::span<const WorkerView> fleet);
   // The next four change usable_.
   void leave_out_short_contexts(std::span<const WorkerView> fleet);
   void stay_with_session(const RouteQuery& query, TimePoint now);
@@ -203,7 +214,7 @@ class Router {
   /// How many candidates the record of this decision keeps.
   [[nodiscard]] std::size_t recorded() const;
   /// The most blocks of the prompt that any usable worker has cached.
-  [[nodiscard]] std::uint32_t deepest_cache() const;
+  [[nodiscard]] std::uint32_t deepest_cache(const RouteQuery& query) const;
   void note_session(const RouteQuery& query, WorkerId chosen, TimePoint now);
   [[nodiscard]] bool has_affinity(const RouteQuery& query) const {
     return affinity_.form != spec::SessionAffinitySpec::Form::kOff && query.session != 0 &&
@@ -255,7 +266,7 @@ class Router {
   std::uint64_t last_peer_request_ = 0;
   std::size_t peer_requests_ = 0;
   std::optional<KvShortlist> shortlist_;    // in large fleets
-  std::vector<UsableWorker> usable_;        // scratch memory of route()
+  UsableWorkers usable_;                    // scratch memory of route()
   std::vector<Candidate> candidates_;       // likewise, as are the next three, which are by WorkerId
   std::optional<WorkerId> session_worker_;  // of the last find_usable(), as the next two
   double away_ms_ = 0;                      // what it costs to leave it

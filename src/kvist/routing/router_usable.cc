@@ -22,9 +22,9 @@ void Router::stay_with_session(const RouteQuery& query, TimePoint now) {
   session_worker_ = has_affinity(query) ? sessions_.find(query.session, now) : std::nullopt;
   away_ms_ = 0;
   if (!session_worker_) return;
-  if (std::ranges::find(usable_, *session_worker_, &UsableWorker::worker) == usable_.end()) return;
+  if (!usable_.contains(*session_worker_)) return;
   if (affinity_.form == spec::SessionAffinitySpec::Form::kHard) {
-    std::erase_if(usable_, [&](const UsableWorker& usable) { return usable.worker != *session_worker_; });
+    usable_.erase_if([&](const UsableWorker& usable) { return usable.worker != *session_worker_; });
     return;
   }
   away_ms_ = to_milliseconds(affinity_.worth);
@@ -45,11 +45,11 @@ void Router::leave_out_new_workers(std::span<const WorkerView> fleet) {
     const WorkerLoad& load = loads_.load(usable.worker);
     return load.requests - load.decoding >= most;
   };
-  const auto full = static_cast<std::size_t>(std::ranges::count_if(usable_, is_full));
+  const auto full = static_cast<std::size_t>(std::ranges::count_if(usable_.all(), is_full));
   if (full == 0 || full == usable_.size()) return;
-  for (const UsableWorker& usable : usable_)
+  for (const UsableWorker& usable : usable_.all())
     if (is_full(usable)) held_back_.push_back(usable.worker);
-  std::erase_if(usable_, is_full);
+  usable_.erase_if(is_full);
 }
 
 // What is in flight is not evicted, whether a request has reused it or not. So the answers so far take memory, and so
@@ -78,11 +78,11 @@ void Router::replicate_hot_prefix(std::span<const kv::BlockHash> prompt) {
   const std::size_t deserved = std::max<std::size_t>(by_share, hot.prompts / kPromptsPerCopy);
   const auto cached_blocks = [&](const UsableWorker& usable) { return depths_[usable.worker.value()].blocks; };
   const auto holds = [&](const UsableWorker& usable) { return cached_blocks(usable) >= hot.blocks; };
-  const auto copies = static_cast<std::size_t>(std::ranges::count_if(usable_, holds));
+  const auto copies = static_cast<std::size_t>(std::ranges::count_if(usable_.all(), holds));
   if (copies == 0 || copies >= deserved) return;
-  for (UsableWorker& usable : usable_) {
-    if (!holds(usable)) usable.replicate_tokens = (hot.blocks - cached_blocks(usable)) * block_size_;
-  }
+  usable_.replicate([&](const UsableWorker& usable) {
+    return holds(usable) ? 0 : (hot.blocks - cached_blocks(usable)) * block_size_;
+  });
 }
 
 }  // namespace kvist::routing
