@@ -8,12 +8,13 @@ namespace kvist::cli::explain_test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ExplainTest : public CommandTest {
  protected:
   // Two requests to two workers, the first of them finished.
-  std::string decisions() const {
-    routing::Router router({.model = "m", .workers = 2, .mode = spec::RoutingMode::kLeastLoaded});
+  std::string decisions(spec::RoutingMode mode = spec::RoutingMode::kLeastLoaded) const {
+    routing::Router router({.model = "m", .workers = 2, .mode = mode});
     const std::vector<routing::WorkerView> fleet(2, {.available = true, .limits = {}});
     routing::RequestHandle first;
     for (std::uint64_t request = 1; request <= 2; ++request) {
@@ -53,6 +54,22 @@ TEST_F(ExplainTest, ShowsOneRequestInFull) {
   EXPECT_THAT(ran.out, HasSubstr("chosen    gpu-a by policy; decided again: same"));
   EXPECT_THAT(ran.out, HasSubstr("completed; first token after 12.0 ms (predicted "));
   EXPECT_THAT(ran.out, HasSubstr("64 prompt tokens cached (predicted 0); 5 output tokens in 0.030 s"));
+}
+
+TEST_F(ExplainTest, SaysWhatTheCostsConsistOf) {
+  const std::string file = write("decisions.json", decisions(spec::RoutingMode::kKv));
+  const Ran ran = kvist({"explain", file, "--request", "r2"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("For each worker 0.50 requests wait for their first token. Costs of up to "));
+  EXPECT_THAT(ran.out, HasSubstr("count as equal: the deeper cache has the request, then whoever has fewer that wait."));
+  EXPECT_THAT(ran.out, HasSubstr("its TTFT"));
+  EXPECT_THAT(ran.out, HasSubstr("who decodes"));
+}
+
+TEST_F(ExplainTest, OtherModesHaveNoSuchParts) {
+  const Ran ran = kvist({"explain", write("decisions.json", decisions()), "--request", "r2"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, Not(HasSubstr("count as equal")));
 }
 
 TEST_F(ExplainTest, FailsIfAReplayedDecisionDiffers) {

@@ -12,6 +12,7 @@
 #include "kvist/cli/commands.h"
 #include "kvist/cli/print.h"
 #include "kvist/render/table.h"
+#include "kvist/routing/cost_parts.h"
 #include "kvist/routing/decision_json.h"
 #include "kvist/routing/decision_replay.h"
 
@@ -61,6 +62,7 @@ class Explanation {
     print_line("  happened  " + aftermath(record));
     print_line("");
     print_block(render_text_table(candidates_of(record)));
+    if (const auto account = routing::account_of(record)) print_account(*account, record);
     if (record.left_out > 0) {
       print_line(fmt::format(
           "{} further candidates were not recorded: apart from the chosen one, every recorded candidate costs "
@@ -165,6 +167,29 @@ class Explanation {
       table.rows.push_back(std::move(row));
     }
     return table;
+  }
+
+  // Why the chosen worker need not be the cheapest, and what each cost is for.
+  void print_account(const routing::CostAccount& account, const DecisionRecord& record) const {
+    print_line("");
+    print_line(
+        fmt::format("The costs in ms. For each worker {:.2f} requests wait for their first token. Costs of up to "
+                    "{:.3f} count as equal: the deeper cache has the request, then whoever has fewer that wait.",
+                    account.waiting, account.most_in_tie));
+    render::Table table;
+    table.columns = {{"", Align::kLeft}, {"worker", Align::kLeft}};
+    for (const char* title : {"cost", "its TTFT", "queue", "for who waits", "displaced", "held up", "who decodes",
+                              "answer", "scarcity", "session"})
+      table.columns.push_back({title, Align::kCenter});
+    for (const routing::CostParts& parts : account.parts) {
+      std::vector<std::string> row = {parts.worker == record.chosen ? "*" : "", name_of(parts.worker),
+                                      fmt::format("{:.3f}", parts.sum())};
+      for (const double ms : {parts.ttft_ms, parts.queue_ms, parts.occupation_ms, parts.displaced_ms, parts.held_up_ms,
+                              parts.interruption_ms, parts.answer_ms, parts.scarcity_ms, parts.session_ms})
+        row.push_back(fmt::format("{:.1f}", ms));
+      table.rows.push_back(std::move(row));
+    }
+    print_block(render_text_table(table));
   }
 
   const routing::DecisionFile* file_;

@@ -24,23 +24,6 @@ double uncredited_ms(const Candidate& candidate, const PolicyQuery& query, std::
   return candidate.forecast.prefill_ms / computed * std::max(0.0, kept - credited_tokens(candidate, others));
 }
 
-KvPolicy::Terms terms_of(const Candidate& candidate, const PolicyQuery& query) {
-  const Forecast& forecast = candidate.forecast;
-  const double computed = computed_tokens(candidate, query);
-  const double paid = computed > 0 ? 1 - std::min<double>(candidate.replicate_tokens, computed) / computed : 0;
-  const double prefill_ms = forecast.prefill_ms * paid;
-  return {.ttft_ms = forecast.ttft_ms - forecast.prefill_ms,
-          .queue_ms = forecast.queue_ms,
-          .prefill_ms = prefill_ms,
-          .fleet_prefill_ms = forecast.fleet_prefill_ms,
-          .displaced_ms = forecast.displaced_ms,
-          .held_up_ms = forecast.held_up_ms,
-          .own_ms = forecast.answer_tokens * forecast.step_with_ms,
-          .crowding_ms = forecast.answer_tokens / 2 * forecast.crowding_ms,
-          .interruption_ms = candidate.load.decoding * prefill_ms,
-          .paid = paid};
-}
-
 /// The fleet of candidates that have their forecasts.
 struct Forecasts {
   std::span<const Candidate> candidates;
@@ -66,6 +49,12 @@ bool slots_are_taken(const Candidate& candidate) {
   return candidate.limits.max_batch_size > 0 && candidate.load.requests >= candidate.limits.max_batch_size;
 }
 
+/// The parts of a wait for a slot or KV memory that are not in the time to first token.
+double further_slot_wait_ms(const Candidate& candidate, const KvPolicy::Fleet& fleet) {
+  if (slots_are_taken(candidate)) return (KvPolicy::kSlotWeight - 1) * candidate.forecast.slot_wait_ms;
+  return fleet.any_room ? (KvPolicy::kMemoryWeight - 1) * candidate.forecast.slot_wait_ms : 0;
+}
+
 /// Index of the candidate whose turn comes after `last`, without those that have no free slot; 0 if none has one.
 std::size_t next_in_turn(std::optional<WorkerId> last, std::span<const Candidate> candidates) {
   std::size_t first = candidates.size();
@@ -84,15 +73,36 @@ std::uint32_t KvPolicy::waiting(const WorkerLoad& load, std::uint32_t slots) {
   return running - std::min(running, load.decoding);
 }
 
+KvPolicy::Terms KvPolicy::terms_of(const Candidate& candidate, const PolicyQuery& query) {
+  const Forecast& forecast = candidate.forecast;
+  const double computed = computed_tokens(candidate, query);
+  const double paid = computed > 0 ? 1 - std::min<double>(candidate.replicate_tokens, computed) / computed : 0;
+  const double prefill_ms = forecast.prefill_ms * paid;
+  return {.ttft_ms = forecast.ttft_ms - forecast.prefill_ms,
+          .queue_ms = forecast.queue_ms,
+          .prefill_ms = prefill_ms,
+          .fleet_prefill_ms = forecast.fleet_prefill_ms,
+          .displaced_ms = forecast.displaced_ms,
+          .held_up_ms = forecast.held_up_ms,
+          .own_ms = forecast.answer_tokens * forecast.step_with_ms,
+          .crowding_ms = forecast.answer_tokens / 2 * forecast.crowding_ms,
+          .interruption_ms = candidate.load.decoding * prefill_ms,
+          .paid = paid};
+}
+
+double KvPolicy::scarcity_ms(const Candidate& candidate, const PolicyQuery& query, const Fleet& fleet) {
+  return uncredited_ms(candidate, query, fleet.others) + further_slot_wait_ms(candidate, fleet);
+}
+
+KvPolicy::Fleet KvPolicy::fleet_of_all(const PolicyQuery& query, std::span<const Candidate> candidates) {
+  return fleet_of(query, Forecasts{.candidates = candidates});
+}
+
 double KvPolicy::cost(const Candidate& candidate, const PolicyQuery& query, const Fleet& fleet) {
   double cost =
       sum(terms_of(candidate, query), fleet.waiting, fleet.later) + uncredited_ms(candidate, query, fleet.others);
   cost += candidate.affinity_ms;
-  if (slots_are_taken(candidate)) {
-    cost += (kSlotWeight - 1) * candidate.forecast.slot_wait_ms;
-  } else if (fleet.any_room) {
-    cost += (kMemoryWeight - 1) * candidate.forecast.slot_wait_ms;
-  }
+  cost += further_slot_wait_ms(candidate, fleet);
   return cost;
 }
 
@@ -115,7 +125,7 @@ KvPolicy::Preference KvPolicy::preference(const Candidate& candidate, std::uint3
 }
 
 std::size_t KvPolicy::choose(const PolicyQuery& query, std::span<Candidate> candidates) {
-  const Fleet fleet = fleet_of(query, Forecasts{.candidates = candidates});
+  const Fleet fleet = fleet_of_all(query, candidates);
   for (Candidate& candidate : candidates) candidate.cost = cost(candidate, query, fleet);
   return choose_by_cost(fleet, candidates);
 }

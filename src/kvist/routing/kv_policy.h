@@ -174,6 +174,12 @@ class KvPolicy final : public RoutingPolicy {
       return error > 0 ? static_cast<std::uint64_t>(std::min(error, 1e6) / kErrorUnit) : 0;
     }
   };
+  [[nodiscard]] static Terms terms_of(const Candidate& candidate, const PolicyQuery& query);
+  /// What is added to sum() where a slot or KV memory are scarce: the rest of the weight of a wait for them, and the
+  /// prefill that cached tokens without credit save.
+  [[nodiscard]] static double scarcity_ms(const Candidate& candidate, const PolicyQuery& query, const Fleet& fleet);
+  /// Of candidates that have their forecasts.
+  [[nodiscard]] static Fleet fleet_of_all(const PolicyQuery& query, std::span<const Candidate> candidates);
   /// `Members` has size(), sums(), for_each_cached(visit), which calls visit(position, tokens) for all that have cached
   /// tokens, and room(position).
   template <class Members>

@@ -1,0 +1,82 @@
+#include "kvist/routing/cost_parts.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kvist/base/random.h"
+#include "kvist/routing/router.h"
+
+namespace kvist::routing::cost_parts_test {
+namespace {
+
+// A fleet with few slots and little memory, in which requests of shared prefixes begin and end at random.
+TEST(CostParts, AddUpToTheCostByWhichItWasChosen) {
+  const std::uint64_t seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  RandomStream random(seed);
+  const std::vector<WorkerView> fleet(
+      5,
+      {.available = true, .events_exact = true, .limits = {.block_size = 64, .kv_blocks = 300, .max_batch_size = 6}});
+  Router router({.model = "m",
+                 .block_size = 64,
+                 .workers = fleet.size(),
+                 .mode = spec::RoutingMode::kKv,
+                 .session_affinity = {.form = spec::SessionAffinitySpec::Form::kSoft}});
+  std::vector<RequestHandle> live;
+  TimePoint now{};
+  std::size_t accounts = 0, scarce = 0, waited = 0;
+  for (std::uint64_t i = 1; i <= 600; ++i) {
+    now += std::chrono::milliseconds(random.uniform_int(1, 40));
+    if (live.size() > 20 && random.uniform() < 0.5) {
+      const auto at = random.uniform_int(0, static_cast<std::int64_t>(live.size()) - 1);
+      router.on_first_token(live[static_cast<std::size_t>(at)], now);
+      router.on_finished(live[static_cast<std::size_t>(at)], true, now);
+      live.erase(live.begin() + at);
+    }
+    auto blocks = std::make_shared<std::vector<kv::BlockHash>>();
+    const auto prefix = static_cast<std::uint64_t>(random.uniform_int(0, 5));
+    for (std::uint64_t b = 0; b < 30; ++b) blocks->emplace_back(mix_seed({prefix, b < 20 ? 0 : i, b}));
+    const auto decision = router.route({.request = RequestId(i),
+                                        .prompt_tokens = 30 * 64 + 9,
+                                        .blocks = blocks,
+                                        .session = prefix + 1,
+                                        .excluded = {}},
+                                       fleet, now);
+    ASSERT_TRUE(decision);
+    live.push_back(decision->request);
+    const DecisionRecord& record = router.log().newest(0);
+    const auto account = account_of(record);
+    if (!account) continue;  // turns, as forecasts were too wrong
+    ++accounts;
+    ASSERT_EQ(account->parts.size(), record.candidates.size());
+    for (std::size_t c = 0; c < record.candidates.size(); ++c) {
+      EXPECT_EQ(account->parts[c].worker, record.candidates[c].worker);
+      EXPECT_NEAR(account->parts[c].sum(), record.candidates[c].cost, 1e-9 * record.candidates[c].cost);
+      scarce += account->parts[c].scarcity_ms > 0 ? 1 : 0;
+    }
+    waited += account->waiting > 0 ? 1 : 0;
+  }
+  EXPECT_GT(accounts, 100U);
+  EXPECT_GT(scarce, 0U);
+  EXPECT_GT(waited, 0U);
+}
+
+TEST(CostParts, OtherModesAndRecordsThatAreCutHaveNone) {
+  DecisionRecord record;
+  record.candidates.resize(1);
+  EXPECT_FALSE(account_of(record));
+  record.mode = spec::RoutingMode::kKv;
+  EXPECT_TRUE(account_of(record));
+  record.left_out = 3;
+  EXPECT_FALSE(account_of(record));
+  record.left_out = 0;
+  record.reason = DecisionReason::kSafetyNet;
+  EXPECT_FALSE(account_of(record));
+}
+
+}  // namespace
+}  // namespace kvist::routing::cost_parts_test
