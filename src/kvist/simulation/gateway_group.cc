@@ -24,15 +24,15 @@ GatewayGroup::Exchange::Exchange(std::size_t number, SimulatedGateway& gateway)
     : load({.gateway = gateway_name(number), .run = 1, .patience = kPatience}, gateway.router(), gateway.fleet()) {}
 
 GatewayGroup::GatewayGroup(const spec::SweepSpec& sweep, spec::RoutingMode mode, std::uint64_t run_seed,
-                           const tokenizer::Tokenizer& tokenizer, VirtualTime& time, Network& network,
-                           Clairvoyance& clairvoyance)
+                           const DecisionWatch* watch, const tokenizer::Tokenizer& tokenizer, VirtualTime& time,
+                           Network& network, Clairvoyance& clairvoyance)
     : spec_(sweep.simulation.gateways),
       run_seed_(run_seed),
       time_(&time),
       network_(&network),
       losses_(mix_seed({run_seed, seed_part("messages between gateways")})) {
   for (std::size_t i = 0; i < spec_.count; ++i) {
-    gateways_.push_back(std::make_unique<SimulatedGateway>(i, sweep.deployment, mode, run_seed, tokenizer, time,
+    gateways_.push_back(std::make_unique<SimulatedGateway>(i, sweep.deployment, mode, run_seed, watch, tokenizer, time,
                                                            network, clairvoyance));
     if (spec_.count == 1 || !spec_.exchange) continue;
     exchanges_.push_back(std::make_unique<Exchange>(i, *gateways_.back()));

@@ -20,7 +20,7 @@ namespace kvist::simulation {
 class GatewayGroup {
  public:
   /// Requires: the references outlive this object.
-  GatewayGroup(const spec::SweepSpec& sweep, spec::RoutingMode mode, std::uint64_t run_seed,
+  GatewayGroup(const spec::SweepSpec& sweep, spec::RoutingMode mode, std::uint64_t run_seed, const DecisionWatch* watch,
                const tokenizer::Tokenizer& tokenizer, VirtualTime& time, Network& network, Clairvoyance& clairvoyance);
 
   /// Something reaches a gateway; all kinds but kHealthCheck.

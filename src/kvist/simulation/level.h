@@ -11,6 +11,7 @@
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
 #include "kvist/engine/core.h"
+#include "kvist/simulation/decision_watch.h"
 #include "kvist/spec/routing_mode.h"
 #include "kvist/spec/sweep.h"
 #include "kvist/workload/snapshot.h"
@@ -24,6 +25,7 @@ struct LevelPlan {
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
   std::uint32_t concurrency = 0;
   std::uint64_t seed = 0;
+  const DecisionWatch* watch = nullptr;  ///< of its decisions; null: nobody looks. Requires: it outlives the run.
 };
 
 /// A worker at one instant. Counters are cumulative since the start of the level.

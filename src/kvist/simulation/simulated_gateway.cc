@@ -28,11 +28,13 @@ std::vector<std::string> worker_names(const std::vector<spec::WorkerSpec>& worke
 }
 
 SimulatedGateway::SimulatedGateway(std::size_t number, const spec::DeploymentSpec& deployment, spec::RoutingMode mode,
-                                   std::uint64_t run_seed, const tokenizer::Tokenizer& tokenizer, VirtualTime& time,
-                                   Network& network, Clairvoyance& clairvoyance)
+                                   std::uint64_t run_seed, const DecisionWatch* watch,
+                                   const tokenizer::Tokenizer& tokenizer, VirtualTime& time, Network& network,
+                                   Clairvoyance& clairvoyance)
     : number_(number),
       spec_(deployment.gateway),
       run_seed_(run_seed),
+      watch_(watch),
       tokenizer_(&tokenizer),
       time_(&time),
       network_(&network),
@@ -47,7 +49,7 @@ SimulatedGateway::SimulatedGateway(std::size_t number, const spec::DeploymentSpe
                .session_affinity = spec_.session_affinity,
                .objective = spec_.objective,
                .latency_prior = spec_.latency_prior,
-               .recorded = 1,  // nobody reads the other candidates
+               .recorded = watch != nullptr ? 0U : 1U,
                .forecasts = &clairvoyance}),
       dispatcher_(dispatch::Dispatcher::Options::of(spec_, false), fleet_, router_) {
   for (std::uint32_t i = 0; i < deployment.workers.size(); ++i) {
@@ -76,6 +78,7 @@ void SimulatedGateway::on_request(TurnRequest request) {
     return;
   }
   const TimePoint deadline = network_->arrival_of_request() + spec_.upstream_timeout;
+  if (watch_ != nullptr) (*watch_)(router_.log().newest(0));
   Relayed& live = live_.insert(request.id, {.request = ticket->handle,
                                             .life = dispatch::RequestLife(deadline),
                                             .first_token = false,

@@ -16,6 +16,7 @@
 #include "kvist/routing/router.h"
 #include "kvist/simulation/clairvoyance.h"
 #include "kvist/simulation/deadlines.h"
+#include "kvist/simulation/decision_watch.h"
 #include "kvist/simulation/messages.h"
 #include "kvist/simulation/network.h"
 #include "kvist/simulation/turn_table.h"
@@ -37,8 +38,8 @@ class SimulatedGateway {
   /// `clairvoyance` is what mode clairvoyant knows. `number` tells several gateways apart. Requires: the references
   /// outlive this object.
   SimulatedGateway(std::size_t number, const spec::DeploymentSpec& deployment, spec::RoutingMode mode,
-                   std::uint64_t run_seed, const tokenizer::Tokenizer& tokenizer, VirtualTime& time, Network& network,
-                   Clairvoyance& clairvoyance);
+                   std::uint64_t run_seed, const DecisionWatch* watch, const tokenizer::Tokenizer& tokenizer,
+                   VirtualTime& time, Network& network, Clairvoyance& clairvoyance);
 
   void on_request(TurnRequest request);
   void on_client_gone(TurnId turn);
@@ -85,6 +86,7 @@ class SimulatedGateway {
   std::size_t number_;
   spec::GatewaySpec spec_;
   std::uint64_t run_seed_;
+  const DecisionWatch* watch_;  // may be null
   const tokenizer::Tokenizer* tokenizer_;
   text::SimpleChatTemplate template_;
   VirtualTime* time_;
