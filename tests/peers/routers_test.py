@@ -14,7 +14,7 @@ import mixed_trace  # noqa: E402
 
 PEERS = ["vllm-router", "smg"]
 SECONDS = float(os.environ.get("KVIST_ROUTERS_SECONDS", "5.5"))
-WARMUP_S = 0.3 * SECONDS  # cold caches; long enough for every starter to have been computed
+WARMUP = 0.3  # this share of a run, with cold caches; long enough for every starter to have been computed
 
 report = peer.Report("routers", "Routers before the same workers", 40, PEERS)
 
@@ -28,38 +28,42 @@ ROUTERS = [
     ("smg cache_aware", "smg", lambda *where: fronts.Smg("smg cache_aware", *where, policy="cache_aware")),
 ]
 
-# Name, workers, workload, loads (conversations at once).
+# Name, workers, workload, loads (conversations at once), seconds of a run. Turns of short answers from unscaled workers are 25 a second with
+# 30 conversations, so that in a shorter run a p99 is one request.
 WORKLOADS = [
     ("multi-turn chat: 10 starters of 3,500 to 4,000 tokens, 3 to 5 turns, answers of about 400 tokens",
      {"kv_blocks": 11_500, "max_batch_size": 64, "max_num_tokens": 2_048, "time_scale": 10, "step_time": STEP_TIME,
       "output_length": {"mean_tokens": 400, "standard_deviation_tokens": 50}},
      {"seed": 7, "turns_min": 3, "turns_max": 5, "starters": 10, "starter_tokens_min": 3_500, "starter_tokens_max": 4_000, "max_tokens": 512,
-      "target_rps": 100}, [24, 48]),
+      "target_rps": 100}, [24, 48], SECONDS),
     ("short answers and few hot prefixes: 10 starters of 3,000 tokens, one turn, answers of 100 tokens",
      {"kv_blocks": 11_500, "max_batch_size": 64, "max_num_tokens": 2_048, "time_scale": 1,
       "step_time": {"fixed": "10.5 ms", "per_prefill_token": "47 us", "per_sequence": "35 us", "per_kv_token": "20 ns"}},
      {"seed": 7, "turns_min": 1, "turns_max": 1, "starters": 10, "starter_tokens_min": 3_000, "starter_tokens_max": 3_000, "max_tokens": 100,
-      "ignore_eos": "true", "target_rps": 1_000}, [30, 60]),
+      "ignore_eos": "true", "target_rps": 1_000}, [30, 60], 2.4 * SECONDS),
     (f"prompts of {mixed_trace.SHORTEST} to {mixed_trace.LONGEST:,} tokens: a trace in open arrivals, five a second, a third of them behind one of "
      "six documents; workers with an 8B model on an H200",
      {"max_batch_size": 64, "max_num_tokens": 8_192, "max_model_len": 66_000,
       "profile": {"gpu": "h200", "model": "llama-3.1-8b-fp8", "engine": "vllm", "tensor_parallel": 1, "memory_fraction": 0.9}},
-     {"trace": None, "request_timeout": "120 s"}, [None]),
+     {"trace": None, "request_timeout": "120 s"}, [None], 30.0),
 ]
-TRACE_SECONDS, TRACE_RATE = 30, 5
+TRACE_RATE, TRACE_WARMUP = 5, 0.1
 
 
-def measure(make, settings, workload, load):
+def warmup_s(workload, seconds):
+    return (TRACE_WARMUP if "trace" in workload else WARMUP) * seconds
+
+
+def measure(make, settings, workload, load, seconds):
     """One router before fresh workers: (client's summary, requests per worker, its processor seconds, late client or not)."""
     with timed_fleet(3, **settings) as (folder, workers):
-        seconds, warmup_s = SECONDS, WARMUP_S
         if "trace" in workload:
-            mixed_trace.write(folder / "mixed.jsonl", TRACE_SECONDS, TRACE_RATE)
-            workload, seconds, warmup_s = {**workload, "trace": "{file: mixed.jsonl}"}, TRACE_SECONDS, 0.1 * TRACE_SECONDS
+            mixed_trace.write(folder / "mixed.jsonl", seconds, TRACE_RATE)
+            workload = {**workload, "trace": "{file: mixed.jsonl}"}
         front = make(folder, workers, MODEL, BLOCK_SIZE).start()
         try:
             before, cpu = requests_per_worker(workers), front.cpu_seconds()
-            said = kvist_loadgen.run(folder, front.url, workload, load or 1, seconds, MODEL, warmup_s=warmup_s)
+            said = kvist_loadgen.run(folder, front.url, workload, load or 1, seconds, MODEL, warmup_s=warmup_s(workload, seconds))
             used = front.cpu_seconds() - cpu
             return said, [after - first for after, first in zip(requests_per_worker(workers), before, strict=True)], used
         finally:
@@ -82,7 +86,7 @@ def row(title, load, runs):
             " / ".join(map(str, shares)), f"{1e3 * sum(used for _, _, used in runs) / max(1, requests):.2f} ms", "late" if late else "kept up"]
 
 
-def workload_part(name, settings, workload, loads):
+def workload_part(name, settings, workload, loads, seconds):
     def part():
         there = [(title, make) for title, needed, make in ROUTERS if needed is None or peer.why_missing(needed) is None]
         rows = []
@@ -91,7 +95,7 @@ def workload_part(name, settings, workload, loads):
             runs = {title: [] for title, _ in there}
             for title, make in [*there, *reversed(there)]:
                 try:
-                    runs[title].append(measure(make, settings, workload, load))
+                    runs[title].append(measure(make, settings, workload, load, seconds))
                 except Exception as error:
                     report.check(f"{title} serves {driven}: {name.split(':')[0]}", False, f"{type(error).__name__}: {error}"[:400])
             for title, _ in there:
@@ -104,14 +108,14 @@ def workload_part(name, settings, workload, loads):
                     rows.append(row(title, load, runs[title]))
         report.table(name, ["conversations", "router", "TTFT p50", "TTFT p95", "TTFT p99", "TPOT p50", "tokens/s", "hit rate", "requests per worker",
                             "processor time a request", "client"], rows,
-                     f"Means of two runs, without the turns of the first {0.1 * TRACE_SECONDS if 'trace' in workload else WARMUP_S:.1f} s; requests per worker of both runs whole, the busiest first.")
+                     f"Means of two runs of {seconds:g} s, without the turns of the first {warmup_s(workload, seconds):.1f} s; requests per worker of both runs whole, the busiest first.")
     part.__doc__ = name
     return part
 
 
 for needed in PEERS:
     report.has(needed)
-report.note(f"Three timed kvist workers, started anew for each run of {SECONDS:g} s, of which the first {WARMUP_S:.1f} s warm the caches; "
+report.note("Three timed kvist workers, started anew for each run, the beginning of which warms the caches; "
             "routers in order, then in reverse order. What is driven is the same for all: texts, lengths and seeds follow from one seed. The "
             "client is kvist loadgen; its last column says whether it kept up.")
 report.run(*(workload_part(*workload) for workload in WORKLOADS))
