@@ -61,7 +61,8 @@ TEST_F(ExplainTest, SaysWhatTheCostsConsistOf) {
   const Ran ran = kvist({"explain", file, "--request", "r2"});
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("For each worker 0.50 requests wait for their first token. Costs of up to "));
-  EXPECT_THAT(ran.out, HasSubstr("count as equal: the deeper cache has the request, then whoever has fewer that wait."));
+  EXPECT_THAT(ran.out,
+              HasSubstr("count as equal: the deeper cache has the request, then whoever has fewer that wait."));
   EXPECT_THAT(ran.out, HasSubstr("its TTFT"));
   EXPECT_THAT(ran.out, HasSubstr("who decodes"));
 }
