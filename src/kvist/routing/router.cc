@@ -229,7 +229,7 @@ void Router::find_usable(const RouteQuery& query, const FleetView& fleet, TimePo
   stay_with_session(query, now);
   held_back_.clear();
   if (narrowing.new_workers) leave_out_new_workers(fleet);
-  replicate_hot_prefix(view(query.blocks));
+  replicate_hot_prefix(query);
 }
 
 Router::Narrowing Router::take_available(const RouteQuery& query, const FleetView& fleet) {
@@ -283,13 +283,7 @@ std::size_t Router::recorded() const {
 
 std::uint32_t Router::deepest_cache(const RouteQuery& query) const {
   std::uint32_t most = 0;
-  const auto look_at = [&](WorkerId worker) { most = std::max(most, depths_[worker.value()].blocks); };
-  if (!query.otherwise.empty()) {
-    for (const UsableWorker& usable : usable_.all()) look_at(usable.worker);
-    return most;
-  }
-  for (const WorkerId worker : caches_.known())
-    if (usable_.contains(worker)) look_at(worker);
+  for_each_that_knows(query, [&](WorkerId worker) { most = std::max(most, depths_[worker.value()].blocks); });
   return most;
 }
 

@@ -210,7 +210,10 @@ class Router {
   void leave_out_short_contexts(std::span<const WorkerView> fleet);
   void stay_with_session(const RouteQuery& query, TimePoint now);
   void leave_out_new_workers(std::span<const WorkerView> fleet);
-  void replicate_hot_prefix(std::span<const kv::BlockHash> prompt);
+  void replicate_hot_prefix(const RouteQuery& query);
+  /// Calls visit(worker) for each usable one that may have cached something of the prompt: few of a large fleet.
+  template <class Visit>
+  void for_each_that_knows(const RouteQuery& query, Visit visit) const;
   /// How many candidates the record of this decision keeps.
   [[nodiscard]] std::size_t recorded() const;
   /// The most blocks of the prompt that any usable worker has cached.
@@ -277,5 +280,16 @@ class Router {
   std::vector<kv::KvEventView> views_;                              // scratch, of events that came as KvEvents
   std::array<std::uint64_t, spec::kRoutingModeCount> decisions_{};  // by RoutingMode
 };
+
+// The look-up of a prompt in several tokenizations has found them for the last one only.
+template <class Visit>
+void Router::for_each_that_knows(const RouteQuery& query, Visit visit) const {
+  if (query.otherwise.empty()) {
+    for (const WorkerId worker : caches_.known())
+      if (usable_.contains(worker)) visit(worker);
+  } else {
+    for (const UsableWorker& usable : usable_.all()) visit(usable.worker);
+  }
+}
 
 }  // namespace kvist::routing

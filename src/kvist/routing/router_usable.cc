@@ -71,17 +71,17 @@ std::uint64_t Router::displaced_blocks(WorkerId worker, std::size_t prompt_block
 // many prompts in flight begin with it that each copy pays (kPromptsPerCopy). Its missing copies cost
 // nothing (Candidate::replicate_tokens), so the next such request may go to any worker that lacks one. Without this
 // rule, further copies would appear only when the workers that hold it are overloaded.
-void Router::replicate_hot_prefix(std::span<const kv::BlockHash> prompt) {
-  const PrefixUse::Popularity hot = loads_.deepest_shared(prompt, kHotPrompts);
+void Router::replicate_hot_prefix(const RouteQuery& query) {
+  const PrefixUse::Popularity hot = loads_.deepest_shared(view(query.blocks), kHotPrompts);
   if (hot.blocks == 0) return;
   const std::size_t by_share = hot.prompts * usable_.size() / loads_.requests();
   const std::size_t deserved = std::max<std::size_t>(by_share, hot.prompts / kPromptsPerCopy);
-  const auto cached_blocks = [&](const UsableWorker& usable) { return depths_[usable.worker.value()].blocks; };
-  const auto holds = [&](const UsableWorker& usable) { return cached_blocks(usable) >= hot.blocks; };
-  const auto copies = static_cast<std::size_t>(std::ranges::count_if(usable_.all(), holds));
+  const auto cached_blocks = [&](WorkerId worker) { return depths_[worker.value()].blocks; };
+  std::size_t copies = 0;
+  for_each_that_knows(query, [&](WorkerId worker) { copies += cached_blocks(worker) >= hot.blocks ? 1 : 0; });
   if (copies == 0 || copies >= deserved) return;
   usable_.replicate([&](const UsableWorker& usable) {
-    return holds(usable) ? 0 : (hot.blocks - cached_blocks(usable)) * block_size_;
+    return (hot.blocks - std::min(hot.blocks, cached_blocks(usable.worker))) * block_size_;
   });
 }
 

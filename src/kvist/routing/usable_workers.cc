@@ -7,8 +7,7 @@ namespace kvist::routing {
 bool UsableWorkers::begin_with_available(const FleetView& fleet, std::uint32_t prompt_tokens) {
   const bool known = fleet.is_still(version_);
   if (!known) read(fleet);
-  for (UsableWorker& usable : workers_)
-    usable = {.worker = usable.worker, .prompt_tokens = prompt_tokens, .cached_tokens = 0, .replicate_tokens = 0};
+  for (const std::uint32_t position : others_) workers_[position] = {.worker = workers_[position].worker};
   others_.clear();
   prompt_tokens_ = least_prompt_tokens_ = prompt_tokens;
   return !known;
@@ -30,7 +29,7 @@ void UsableWorkers::read(const FleetView& fleet) {
 }
 
 void UsableWorkers::begin() {
-  for (const UsableWorker& usable : workers_) positions_[usable.worker.value()] = kNone;
+  for (const Entry& entry : workers_) positions_[entry.worker.value()] = kNone;
   workers_.clear();
   others_.clear();
   version_ = 0;
@@ -40,26 +39,19 @@ void UsableWorkers::add(const UsableWorker& usable) {
   const auto position = static_cast<std::uint32_t>(workers_.size());
   if (workers_.empty()) prompt_tokens_ = least_prompt_tokens_ = usable.prompt_tokens;
   least_prompt_tokens_ = std::min(least_prompt_tokens_, usable.prompt_tokens);
-  if (((usable.prompt_tokens ^ prompt_tokens_) | usable.cached_tokens | usable.replicate_tokens) != 0)
-    others_.push_back(position);
   positions_[usable.worker.value()] = position;
-  workers_.push_back(usable);
+  workers_.push_back({.worker = usable.worker,
+                      .tokens_beside = usable.prompt_tokens - prompt_tokens_,
+                      .cached_tokens = usable.cached_tokens,
+                      .replicate_tokens = usable.replicate_tokens});
+  if (!workers_.back().is_plain()) others_.push_back(position);
 }
 
 void UsableWorkers::set_cached(WorkerId worker, std::uint32_t tokens) {
   const std::uint32_t position = positions_[worker.value()];
   if (position == kNone || tokens == 0) return;
-  UsableWorker& usable = workers_[position];
-  if (usable.prompt_tokens == prompt_tokens_ && usable.replicate_tokens == 0) others_.push_back(position);
-  usable.cached_tokens = tokens;
-}
-
-// What is left after some were taken out.
-void UsableWorkers::place() {
-  const std::vector<UsableWorker> left = workers_;
-  std::ranges::fill(positions_, kNone);
-  begin();
-  for (const UsableWorker& usable : left) add(usable);
+  if (workers_[position].is_plain()) others_.push_back(position);
+  workers_[position].cached_tokens = tokens;
 }
 
 }  // namespace kvist::routing

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <ranges>
 #include <span>
 #include <vector>
 
@@ -14,7 +15,8 @@ namespace kvist::routing {
 
 /// Those of one decision, in ascending order. Most requests of a large fleet may go to any available worker, most of
 /// which have cached nothing of it; for these the list is the last one, as long as the fleet is as it was, with another
-/// length of the prompt. Threads: one.
+/// length of the prompt. So the next decision only touches the workers at which the last one was something else.
+/// Threads: one.
 class UsableWorkers {
  public:
   /// In a fleet of so many workers.
@@ -37,11 +39,21 @@ class UsableWorkers {
 
   [[nodiscard]] bool empty() const { return workers_.empty(); }
   [[nodiscard]] std::size_t size() const { return workers_.size(); }
-  [[nodiscard]] std::span<const UsableWorker> all() const { return workers_; }
-  [[nodiscard]] const UsableWorker& operator[](std::size_t position) const { return workers_[position]; }
+  [[nodiscard]] UsableWorker operator[](std::size_t position) const {
+    const Entry& entry = workers_[position];
+    return {.worker = entry.worker,
+            .prompt_tokens = prompt_tokens_ + entry.tokens_beside,
+            .cached_tokens = entry.cached_tokens,
+            .replicate_tokens = entry.replicate_tokens};
+  }
+  /// A range of them.
+  [[nodiscard]] auto all() const {
+    return std::views::iota(std::size_t{0}, size()) |
+           std::views::transform([this](std::size_t position) { return (*this)[position]; });
+  }
   [[nodiscard]] bool contains(WorkerId worker) const { return positions_[worker.value()] != kNone; }
   /// Requires: it contains the worker.
-  [[nodiscard]] const UsableWorker& at(WorkerId worker) const { return workers_[positions_[worker.value()]]; }
+  [[nodiscard]] UsableWorker at(WorkerId worker) const { return (*this)[positions_[worker.value()]]; }
   /// All workers of the fleet are usable.
   [[nodiscard]] bool is_whole_fleet() const { return workers_.size() == positions_.size(); }
 
@@ -58,11 +70,18 @@ class UsableWorkers {
 
  private:
   static constexpr std::uint32_t kNone = ~0U;
+  /// As UsableWorker. Invariant: only in others() is anything but the worker not 0.
+  struct Entry {
+    WorkerId worker;
+    std::uint32_t tokens_beside = 0;  // what is to be added to prompt_tokens_, modulo 2^32
+    std::uint32_t cached_tokens = 0;
+    std::uint32_t replicate_tokens = 0;
+    [[nodiscard]] bool is_plain() const { return (tokens_beside | cached_tokens | replicate_tokens) == 0; }
+  };
 
   void read(const FleetView& fleet);
-  void place();
 
-  std::vector<UsableWorker> workers_;
+  std::vector<Entry> workers_;
   std::vector<std::uint32_t> positions_;  // by WorkerId; kNone: not usable
   std::vector<std::uint32_t> others_;
   std::uint32_t prompt_tokens_ = 0;
@@ -75,18 +94,21 @@ class UsableWorkers {
 template <class Tokens>
 void UsableWorkers::replicate(Tokens tokens) {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
-    UsableWorker& usable = workers_[i];
-    const std::uint32_t missing = tokens(usable);
+    const std::uint32_t missing = tokens((*this)[i]);
     if (missing == 0) continue;
-    if (usable.cached_tokens == 0 && usable.prompt_tokens == prompt_tokens_)
-      others_.push_back(static_cast<std::uint32_t>(i));
-    usable.replicate_tokens = missing;
+    if (workers_[i].is_plain()) others_.push_back(static_cast<std::uint32_t>(i));
+    workers_[i].replicate_tokens = missing;
   }
 }
 
 template <class Predicate>
 void UsableWorkers::erase_if(Predicate predicate) {
-  if (std::erase_if(workers_, predicate) > 0) place();
+  std::vector<UsableWorker> left;
+  for (const UsableWorker& usable : all())
+    if (!predicate(usable)) left.push_back(usable);
+  if (left.size() == size()) return;
+  begin();
+  for (const UsableWorker& usable : left) add(usable);
 }
 
 }  // namespace kvist::routing
