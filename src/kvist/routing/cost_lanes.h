@@ -15,8 +15,8 @@
 
 namespace kvist::routing {
 
-/// What CostFloor keeps of every worker, in the order in which a decision reads it and in single precision: 100 bytes a
-/// worker, of which those without prompts need 60. A large fleet does not fit into the first caches, so what a decision
+/// What CostFloor keeps of every worker, in the order in which a decision reads it and in single precision: 108 bytes a
+/// worker, of which those without prompts need 72. A large fleet does not fit into the first caches, so what a decision
 /// reads is what it costs. The bounds leave out what needs more of a worker: what the prompt displaces, and the
 /// worker's room. Both only add to the cost. Threads: one.
 class CostLanes {
