@@ -19,7 +19,7 @@ const texts = (attribute) => `Object.fromEntries([...document.querySelectorAll('
 
 async function startAndFollow(dashboard) {
   const { page } = dashboard;
-  assert.match(await page.locator('#verdict').textContent(), /No load is running/);
+  await eventually('the page has its first sample, in which no load runs', async () => /No load is running/.test(await page.locator('#verdict').textContent()));
   assert.equal(await page.locator('.tile-value[data-figure="turns_per_s"]').textContent(), '–');
   assert.equal((await dashboard.state()).sample.load.state, 'idle');
   await page.locator('#concurrency').fill('4');
