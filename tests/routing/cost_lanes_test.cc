@@ -39,11 +39,10 @@ double cost(const Case& one, const CostLanes::Query& query, double share) {
   double queue = 0;
   if (one.has_prompts) {
     const CostLanes::Queue& q = one.queue;
-    const auto of = [&](const PrefillQueue::Sum& sum) { return weight(2) * sum.uncached + weight(3) * sum.pairs; };
+    const auto of = [&](const PrefillSum& sum) { return weight(2) * sum.uncached + weight(3) * sum.pairs; };
     const double way_out = q.base_ms + q.others * query.fleet[0] + (q.steps + q.others * query.fleet[1]) * without;
     const double begun = std::max(q.ready, q.last_first_token - way_out) - query.now_ms;
-    const double free = std::max(begun + of(q.overdue), std::min(begun + 2 * of(q.overdue), 0.0));
-    queue = std::max(0.0, free + of(q.others_after));
+    queue = std::max(0.0, begun + of(q.head)) + of(q.after);
   }
   KvPolicy::Terms terms{.ttft_ms = queue + weight(0) + weight(1) * with,
                         .queue_ms = queue,
@@ -129,8 +128,8 @@ class Fleet {
                  .others = between(0, 1),
                  .base_ms = between(0, 50),
                  .steps = between(0, 3),
-                 .overdue = {.uncached = between(0, 100'000), .pairs = between(0, 1e9)},
-                 .others_after = {.uncached = between(0, 200'000), .pairs = between(0, 1e10)}};
+                 .head = {.uncached = between(0, 100'000), .pairs = between(0, 1e9)},
+                 .after = {.uncached = between(0, 200'000), .pairs = between(0, 1e10)}};
     one.cached = random_.uniform() < 0.5 ? 0 : between(0, query_.prompt_tokens);
     one.uncached = query_.prompt_tokens - one.cached;
     one.paid = random_.uniform() < 0.8 ? 1 : between(0, 1);

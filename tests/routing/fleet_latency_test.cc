@@ -31,8 +31,8 @@ TEST(FleetLatency, AWorkerThatTaughtNothingOfPrefillIsExpectedAsTheFleet) {
   FleetLatency latency(2, kPrior);
   const double before = latency.expect(WorkerId(0), at(0)).prefill_ms(kPrompt);
   int ms = 0;
-  for (int i = 0; i < 100; ++i, ms += 500) {
-    latency.observe_step(WorkerId(0), 1, 0, 40, at(ms), 1, 500);
+  for (int i = 0; i < 100; ++i) {
+    for (int step = 0; step < 12; ++step) latency.observe_step(WorkerId(0), 1, 0, 40, at(ms += 40));
     observe_first_token_of_the_same_step(latency, WorkerId(0), at(ms));
     observe_slow_prompt(latency, WorkerId(1), at(ms));
   }
@@ -49,10 +49,24 @@ TEST(FleetLatency, FirstTokensOfLongAgoCountWhileTheWorkerIsObserved) {
   FleetLatency latency(2, kPrior);
   int ms = 0;
   for (int i = 0; i < 100; ++i, ms += 1'000) observe_slow_prompt(latency, WorkerId(0), at(ms));
-  for (int i = 0; i < 600; ++i, ms += 500) latency.observe_step(WorkerId(0), 1, 0, 20, at(ms), 1, 500);
+  for (int i = 0; i < 15'000; ++i, ms += 20) latency.observe_step(WorkerId(0), 1, 0, 20, at(ms));
   const auto expected = latency.expect(WorkerId(0), at(ms));
   EXPECT_GT(latency.learned_share(WorkerId(0)), 0.99);
   EXPECT_NEAR(expected.prefill_ms(kPrompt), latency.model(WorkerId(0)).prefill_ms(kPrompt), 1);
+}
+
+TEST(FleetLatency, AWholeAnswerIsEvidenceOfTheWorkerThatGaveIt) {
+  FleetLatency latency(2, kPrior);
+  const double fleet_ms = latency.fleet().step_ms(4, 0);
+  for (int i = 1; i <= 40; ++i) {
+    latency.observe_whole_answer(
+        WorkerId(0),
+        {.step_ms = 20, .work = {.uncached = 100}, .elapsed_ms = 60 + 100 * 3 * fleet_ms, .steps = 100, .batch = 4},
+        at(3'000 * i));
+  }
+  EXPECT_GT(latency.own_share(WorkerId(0), at(120'000)), 0.7);
+  EXPECT_EQ(latency.own_share(WorkerId(1), at(120'000)), 0);
+  EXPECT_NEAR(latency.expect(WorkerId(0), at(120'000)).step_ms(4, 0), 3 * fleet_ms, 0.2 * fleet_ms);
 }
 
 TEST(FleetLatency, AForgottenWorkerHasTaughtNothing) {

@@ -117,6 +117,57 @@ TEST_P(WrongPrior, IsForgottenForLongPrompts) {
   }
 }
 
+// Of each answer only the end is seen. Their lengths tell the steps and the first tokens apart.
+TEST_P(WrongPrior, IsForgottenByAnswersThatComeWhole) {
+  spec::StepTimeSpec prior = kPrior;
+  prior.fixed = from_milliseconds(20 * GetParam());
+  prior.per_prefill_token = from_milliseconds(0.09 * GetParam());
+  LatencyModel model(prior);
+  RandomStream random(19);
+  constexpr double kStep = 25;
+  for (int i = 0; i < 1'000; ++i) {
+    const PrefillWork work{.uncached = between(random, 50, 30'000)};
+    const double steps = std::floor(between(random, 0, i % 2 == 0 ? 20 : 400));
+    const PrefillSum others{.uncached = i % 3 == 0 ? between(random, 0, 20'000) : 0, .pairs = 0};
+    const double elapsed_ms = (30 + 1.5 * kStep + true_prefill_ms(work) + 0.094 * others.uncached + steps * kStep) *
+                              between(random, 0.95, 1.05);
+    model.observe_whole_answer(
+        {.step_ms = kStep, .work = work, .others = others, .elapsed_ms = elapsed_ms, .steps = steps, .batch = 8});
+  }
+  EXPECT_NEAR(model.step_ms(8, 0), kStep, 0.1 * kStep);
+  for (const double uncached : {2'000.0, 20'000.0}) {
+    const double truth = 30 + 1.5 * kStep + true_prefill_ms({.uncached = uncached});
+    EXPECT_NEAR(model.first_token_ms(kStep, {.uncached = uncached}), truth, 0.15 * truth) << uncached;
+  }
+  // Half of such an answer's time is known by now to have been its prefill.
+  const WholeAnswerSample sample{
+      .step_ms = kStep, .work = {.uncached = 10'000}, .elapsed_ms = 1'258 + 50 * kStep, .steps = 50, .batch = 8};
+  EXPECT_NEAR(model.first_token_after_ms(sample), 1'258, 150);
+}
+
+// A queue whose length was not known says nothing of the steps.
+TEST(LatencyModel, AWholeAnswerThatWaitedTeachesLittleOfItsSteps) {
+  LatencyModel model(kPrior);
+  for (int i = 0; i < 50; ++i) {
+    model.observe_whole_answer({.step_ms = 25,
+                                .work = {.uncached = 100},
+                                .elapsed_ms = 70 + 9 + 20 * model.step_ms(8, 0),
+                                .steps = 20,
+                                .batch = 8});
+  }
+  const double before = model.step_ms(8, 0);
+  for (int i = 0; i < 20; ++i) {
+    model.observe_whole_answer({.queue_ms = 20'000,
+                                .step_ms = 25,
+                                .work = {.uncached = 100},
+                                .ahead_tokens = 200'000,
+                                .elapsed_ms = 5'000,
+                                .steps = 20,
+                                .batch = 8});
+  }
+  EXPECT_NEAR(model.step_ms(8, 0), before, 0.05 * before);
+}
+
 INSTANTIATE_TEST_SUITE_P(Factors, WrongPrior, ::testing::Values(0.1, 0.5, 1.0, 2.0, 10.0));
 
 TEST(LatencyModel, RequestsBehindOtherPromptsDoNotTeachWhatAPromptCosts) {

@@ -47,9 +47,70 @@ TEST(PrefillQueue, OneThatTakesLongerHoldsUpThoseBehindIt) {
   PrefillQueue queue;
   queue.push({.request = RequestId(1), .ready = at(0), .work = {.uncached = 1'000}});
   queue.push({.request = RequestId(2), .ready = at(0), .work = {.uncached = 400}});
-  EXPECT_DOUBLE_EQ(wait_ms(queue, 1'700), 400);
-  EXPECT_DOUBLE_EQ(wait_ms(queue, 2'000), 400);
-  EXPECT_DOUBLE_EQ(wait_ms(queue, 2'300), 100) << "an answer that is no stream shows no first token";
+  EXPECT_DOUBLE_EQ(wait_ms(queue, 900), 500);
+  EXPECT_DOUBLE_EQ(wait_ms(queue, 1'300), 100) << "an answer that is no stream shows no first token";
+  EXPECT_DOUBLE_EQ(wait_ms(queue, 1'700), 0);
+}
+
+TEST(PrefillQueue, SaysWhenAPromptIsComputed) {
+  PrefillQueue queue;
+  queue.push({.request = RequestId(1), .ready = at(0), .work = {.uncached = 1'000}});
+  queue.push({.request = RequestId(2), .ready = at(0), .work = {.uncached = 400}, .streams = true});
+  queue.push({.request = RequestId(3), .ready = at(0), .work = {.uncached = 50}});
+  const auto computed_at = [&](std::uint64_t request, int now) {
+    return queue.computed_at(RequestId(request), at(now), 0, prefill_ms);
+  };
+  EXPECT_EQ(computed_at(1, 0), at(1'000));
+  EXPECT_EQ(computed_at(1, 5'000), at(1'000)) << "nobody would see it";
+  EXPECT_EQ(computed_at(2, 0), at(1'400));
+  EXPECT_EQ(computed_at(3, 0), at(1'450));
+  EXPECT_EQ(computed_at(3, 2'000), at(2'050)) << "the stream's first token would have been seen";
+  EXPECT_EQ(computed_at(4, 0), TimePoint()) << "it is not here";
+}
+
+TEST(PrefillQueue, BeginsAfterAPromptThatWasComputedUnseen) {
+  PrefillQueue queue;
+  queue.push({.request = RequestId(1), .ready = at(0), .work = {.uncached = 1'000}});
+  queue.push({.request = RequestId(2), .ready = at(0), .work = {.uncached = 400}});
+  queue.on_computed(RequestId(1), at(1'100));
+  EXPECT_DOUBLE_EQ(wait_ms(queue, 1'200), 300);
+  queue.on_computed_by(at(1'150));
+  EXPECT_DOUBLE_EQ(wait_ms(queue, 1'200), 350);
+  queue.on_computed(RequestId(9), at(9'000));
+  EXPECT_DOUBLE_EQ(wait_ms(queue, 1'200), 350) << "of a request that is not in it";
+  EXPECT_DOUBLE_EQ(queue.work().uncached, 400);
+}
+
+// CostFloor keeps the outline while time goes on.
+TEST(PrefillQueue, ItsOutlineBoundsTheWaitFromBelowAtAnyTime) {
+  const std::uint64_t seed = 20261128;
+  RandomStream random(seed);
+  std::size_t tight = 0;
+  for (int round = 0; round < 400; ++round) {
+    PrefillQueue queue;
+    int ready = 0;
+    for (std::uint64_t i = 1; i <= 6; ++i) {
+      ready += static_cast<int>(random.uniform_int(0, 300));
+      queue.push({.request = RequestId(i),
+                  .ready = at(ready),
+                  .work = {.uncached = static_cast<double>(random.uniform_int(1, 500))},
+                  .streams = random.uniform() < 0.5});
+      if (random.uniform() < 0.2) queue.on_computed(RequestId(i), at(ready + 10));
+    }
+    if (random.uniform() < 0.5) queue.on_first_token(RequestId(1), at(ready));
+    const PrefillQueue::Outline outline = queue.outline();
+    for (int now = ready; now < ready + 4'000; now += 97) {
+      const TimePoint start = std::max(outline.ready, queue.last_first_token() - milliseconds(20));
+      const double least =
+          outline.prompts == 0
+              ? 0
+              : std::max(0.0, to_milliseconds(start - at(now)) + outline.head.uncached) + outline.after.uncached;
+      const double wait = wait_ms(queue, now, 20);
+      ASSERT_LE(least, wait + 1e-6) << "seed " << seed << ", round " << round << ", at " << now - ready;
+      if (wait > 0 && least > wait - 1e-6) ++tight;
+    }
+  }
+  EXPECT_GT(tight, 1'000U) << "it is the wait, unless a prompt came after a pause";
 }
 
 // A stream's first token shows when its prompt was computed, however late that is.

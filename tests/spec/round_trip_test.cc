@@ -368,7 +368,8 @@ TEST_F(RoundTripTest, Sweep) {
                        .worker_hop = duration(0),
                        .kv_event_delay = duration(0),
                        .timeline_period = number(0, 1) == 1 ? duration(1'000'000) : Duration(0),
-                       .keep_token_gaps = number(0, 1) == 1};
+                       .keep_token_gaps = number(0, 1) == 1,
+                       .unstreamed_share = static_cast<double>(number(0, 4)) / 4};
     if (number(0, 1) == 1)
       spec.simulation.gateways =
           number(0, 1) == 1

@@ -185,7 +185,7 @@ TEST(SweepSpecTest, AConversationMustFitTheModelLength) {
 TEST(SweepSpecTest, ReadsTheSimulation) {
   const auto sweep = read_sweep(parsed(std::string(kSweep) + R"(
 simulation: {client_hop: 1 ms, gateway_time: 2 ms, worker_hop: 3 ms, kv_event_delay: 4 ms, timeline_period: 0 s,
-             keep_token_gaps: false}
+             keep_token_gaps: false, unstreamed_share: 0.25}
 )"),
                                 ".");
   ASSERT_TRUE(sweep.has_value()) << sweep.error().message;
@@ -194,7 +194,8 @@ simulation: {client_hop: 1 ms, gateway_time: 2 ms, worker_hop: 3 ms, kv_event_de
                                                .worker_hop = std::chrono::milliseconds(3),
                                                .kv_event_delay = std::chrono::milliseconds(4),
                                                .timeline_period = Duration(0),
-                                               .keep_token_gaps = false}));
+                                               .keep_token_gaps = false,
+                                               .unstreamed_share = 0.25}));
   EXPECT_THAT(message(read_sweep(parsed(std::string(kSweep) + "simulation: {timeline_period: 1 us}\n"), ".")),
               AllOf(StartsWith("test.yaml:9: simulation.timeline_period: "), HasSubstr("at least 1 ms")));
   EXPECT_THAT(message(read_sweep(parsed(std::string(kSweep) + "simulation: {hop: 1 us}\n"), ".")),

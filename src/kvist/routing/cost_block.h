@@ -23,7 +23,7 @@ struct CostBlock {
 /// What it reads besides if one of them has prompts. Those without have a queue that ended long ago.
 struct CostQueueBlock {
   CostBlock::Row ready, last, others, base, steps;
-  CostBlock::Row overdue_tokens, overdue_pairs, after_tokens, after_pairs;
+  CostBlock::Row head_tokens, head_pairs, after_tokens, after_pairs;
 };
 
 }  // namespace kvist::routing

@@ -122,16 +122,14 @@ void CostFloor::refresh(Worker& w, WorkerId id, TimePoint now) {
   w.returning.per_ms *= 1 - to_seconds(kLasts) / to_seconds(ReturningRequests::kMemory);
 
   const PrefillQueue& prompts = forecaster_->prompts(id);
-  const PrefillQueue::Outline queue =
-      prompts.outline(now, expected.first_token_ms(expected.step_ms(w.batch, context), {}),
-                      [&](const PrefillWork& work) { return expected.prefill_ms(work); });
+  const PrefillQueue::Outline queue = prompts.outline();
   w.has_prompts = queue.prompts > 0;
   // Each prompt's time is rounded to nanoseconds.
   const double rounding_ms = 1e-6 * static_cast<double>(2 * queue.prompts + 2);
   w.ready = since_epoch_ms(queue.ready) - rounding_ms;
   w.last_first_token = since_epoch_ms(prompts.last_first_token()) - rounding_ms;
-  w.overdue = queue.overdue;
-  w.queued = queue.others;
+  w.head = queue.head;
+  w.after = queue.after;
   set_lanes(w, id);
 }
 
@@ -155,8 +153,8 @@ void CostFloor::set_lanes(const Worker& w, WorkerId id) {
                                .others = 1 - least_share * w.learned,
                                .base_ms = w.share * w.learned * w.weights[0],
                                .steps = w.share * w.learned * w.weights[1],
-                               .overdue = w.overdue,
-                               .others_after = w.queued};
+                               .head = w.head,
+                               .after = w.after};
   lanes_.set(id, lanes, &queue, w.computed_at);
 }
 
@@ -167,12 +165,10 @@ double CostFloor::queue_ms(const Worker& w, const Query& query, const Mix& least
   const std::array<double, 4>& fleet = forecaster_->latency().fleet().weights();
   const double per_token = least.of(w.weights[2], fleet[2]);
   const double per_pair = least.of(w.weights[3], fleet[3]);
-  const auto prefill_ms = [&](const PrefillQueue::Sum& sum) { return per_token * sum.uncached + per_pair * sum.pairs; };
+  const auto prefill_ms = [&](const PrefillSum& sum) { return per_token * sum.uncached + per_pair * sum.pairs; };
   const double way_out_ms = most.of(w.weights[0], fleet[0]) + most.of(w.weights[1], fleet[1]) * most_step_ms;
   const double begun_ms = std::max(w.ready, w.last_first_token - way_out_ms) - query.now_ms;
-  const double overdue_ms = prefill_ms(w.overdue);
-  return std::max(0.0,
-                  std::max(begun_ms + overdue_ms, std::min(begun_ms + 2 * overdue_ms, 0.0)) + prefill_ms(w.queued));
+  return std::max(0.0, begun_ms + prefill_ms(w.head)) + prefill_ms(w.after);
 }
 
 double CostFloor::bound(const UsableWorker& usable, std::uint64_t displaced_blocks, const Query& query) const {

@@ -96,7 +96,7 @@ class CostFloor {
     std::uint32_t decoding = 0;
     bool has_prompts = false;  // the next six are of its PrefillQueue, in which there are some
     double ready = 0, last_first_token = 0;
-    PrefillQueue::Sum overdue, queued;
+    PrefillSum head, after;
     ReturningRequests::Rate returning;
   };
   // What a decision asks of every worker, beside the others' so that it reads little memory.

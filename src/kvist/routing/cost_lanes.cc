@@ -86,18 +86,18 @@ void CostLanes::set(WorkerId worker, const Worker& values, const Queue* queue, d
   if (queue == nullptr) {
     if ((block.queued & bit) == 0) return;
     block.queued = static_cast<std::uint8_t>(block.queued & ~bit);
-    for (CostBlock::Row* row : {&prompts.others, &prompts.base, &prompts.steps, &prompts.overdue_tokens,
-                                &prompts.overdue_pairs, &prompts.after_tokens, &prompts.after_pairs})
+    for (CostBlock::Row* row : {&prompts.others, &prompts.base, &prompts.steps, &prompts.head_tokens,
+                                &prompts.head_pairs, &prompts.after_tokens, &prompts.after_pairs})
       (*row)[lane] = 0;
     prompts.ready[lane] = prompts.last[lane] = kLongAgo;
     return;
   }
   block.queued = static_cast<std::uint8_t>(block.queued | bit);
   // The wait is the small difference of times that may be long. Twice the time of the prompts is a generous guess.
-  const auto prompts_ms = [&](const PrefillQueue::Sum& sum) {
+  const auto prompts_ms = [&](const PrefillSum& sum) {
     return values.own[2] * sum.uncached + values.own[3] * sum.pairs;
   };
-  const double spanned_ms = now_ms - base_ms_ + 4 * (prompts_ms(queue->overdue) + prompts_ms(queue->others_after));
+  const double spanned_ms = now_ms - base_ms_ + 4 * (prompts_ms(queue->head) + prompts_ms(queue->after));
   const auto put_time = [&](CostBlock::Row& row, double at_ms) {
     const double longest = std::abs(at_ms - base_ms_) + std::abs(at_ms - now_ms) + std::abs(spanned_ms);
     put(row, at_ms - base_ms_ - kTimeRounding * longest);
@@ -107,10 +107,10 @@ void CostLanes::set(WorkerId worker, const Worker& values, const Queue* queue, d
   put(prompts.others, queue->others);
   put(prompts.base, queue->base_ms);
   put(prompts.steps, queue->steps);
-  put(prompts.overdue_tokens, queue->overdue.uncached);
-  put(prompts.overdue_pairs, queue->overdue.pairs);
-  put(prompts.after_tokens, queue->others_after.uncached);
-  put(prompts.after_pairs, queue->others_after.pairs);
+  put(prompts.head_tokens, queue->head.uncached);
+  put(prompts.head_pairs, queue->head.pairs);
+  put(prompts.after_tokens, queue->after.uncached);
+  put(prompts.after_pairs, queue->after.pairs);
 }
 
 namespace {

@@ -54,7 +54,7 @@ class CostLanes {
     // From above: the part of the fleet's model in the first two weights, and the worker's own part of them.
     double others = 0;
     double base_ms = 0, steps = 0;
-    PrefillQueue::Sum overdue, others_after;
+    PrefillSum head, after;
   };
   /// A decode step: (prior_ms + per_token x prompt tokens) x ratio, the latter a mean of the worker's own and the
   /// fleet's at this batch size.

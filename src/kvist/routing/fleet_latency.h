@@ -1,6 +1,7 @@
 // How fast each worker is. Where a worker's own observations are few or old, the fleet's count instead.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +31,9 @@ class FleetLatency {
   /// The evidence with which a worker's own model counts 63 %, the fleet's 37 %.
   static constexpr Duration kDoubt = std::chrono::seconds(5);
   static constexpr Duration kHalfLife = std::chrono::seconds(10);
+  /// The evidence of a whole answer is less by this factor than that of one whose tokens were seen. With all of it two
+  /// equal workers with a few requests each looked more different than their loads differed (equal_workers_test.cc).
+  static constexpr double kWholeAnswer = 0.5;
 
   FleetLatency(std::size_t workers, const spec::StepTimeSpec& prior)
       : fleet_(prior), workers_(workers, Worker(prior)) {}
@@ -81,22 +85,27 @@ class FleetLatency {
   }
 
   void observe_step(WorkerId id, std::uint32_t batch, std::uint64_t context_tokens, double gap_ms, TimePoint now,
-                    double weight = 1, double seen_ms = 0) {
+                    double weight = 1) {
     Worker& worker = workers_[id.value()];
     worker.model.observe_step(batch, context_tokens, gap_ms, weight);
     fleet_.observe_step(batch, context_tokens, gap_ms, weight);
-    take_evidence(worker, std::max(gap_ms, seen_ms) / 1e3, now);
+    take_evidence(worker, gap_ms / 1e3, now);
   }
   void observe_first_token(WorkerId id, const FirstTokenSample& sample, TimePoint now) {
     Worker& worker = workers_[id.value()];
     const double spanned_s = sample.ttft_ms / 1e3;
-    if (worker.model.observe_first_token(sample)) {
-      worker.learned_s += std::min(spanned_s, to_seconds(now - worker.learned));
-      worker.learned = now;
-      worker.learned_share = 1 - std::exp(-worker.learned_s / to_seconds(kDoubt));
-    }
+    if (worker.model.observe_first_token(sample)) learn_first_token(worker, spanned_s, now);
     (void)fleet_.observe_first_token(sample);
     take_evidence(worker, spanned_s, now);
+  }
+
+  void observe_whole_answer(WorkerId id, const WholeAnswerSample& sample, TimePoint now) {
+    Worker& worker = workers_[id.value()];
+    const double first_token_s = worker.model.first_token_after_ms(sample) / 1e3;
+    worker.model.observe_whole_answer(sample);
+    fleet_.observe_whole_answer(sample);
+    learn_first_token(worker, first_token_s, now);
+    take_evidence(worker, kWholeAnswer * std::min(sample.elapsed_ms / 1e3, to_seconds(now - worker.seen)), now);
   }
 
   /// The id belongs to another worker from here on. What the fleet's model learned from the old one stays.
@@ -118,6 +127,11 @@ class FleetLatency {
   };
   [[nodiscard]] static double evidence_s(const Worker& worker, TimePoint now) {
     return worker.evidence_s * std::exp2(-to_seconds(now - worker.seen) / to_seconds(kHalfLife));
+  }
+  static void learn_first_token(Worker& worker, double spanned_s, TimePoint now) {
+    worker.learned_s += std::min(spanned_s, to_seconds(now - worker.learned));
+    worker.learned = now;
+    worker.learned_share = 1 - std::exp(-worker.learned_s / to_seconds(kDoubt));
   }
   // Adds the time that an observation spans, without the part of it that earlier observations have covered.
   static void take_evidence(Worker& worker, double spanned_s, TimePoint now) {

@@ -15,6 +15,8 @@ constexpr double kScarceShare = 1.0 / 64;
 constexpr std::uint64_t kEnoughObservations = 100;
 /// A step that computes a prompt beside the decoding takes longer than this many times the decoding alone.
 constexpr double kDecodingAlone = 1.25;
+/// So many whole answers after a first token that was seen are not learned from: they say less, and less surely.
+constexpr std::uint32_t kSeenLately = 3;
 /// Time constant of a worker's mean load: about as long as an answer takes.
 constexpr double kMeanLoadSeconds = 30;
 
@@ -27,6 +29,12 @@ double way_in_ms(const FleetLatency::Expectation& model, double step_ms) {
 PrefillWork work_of(std::uint32_t prompt_tokens, std::uint32_t uncached_tokens) {
   return {.uncached = static_cast<double>(uncached_tokens),
           .cached = static_cast<double>(prompt_tokens - uncached_tokens)};
+}
+
+/// What has come after `before`; nothing if something is missing, because an attempt failed or a prompt overtook.
+PrefillSum later_work(PrefillSum all, const PrefillSum& before) {
+  all.subtract(before);
+  return {.uncached = std::max(0.0, all.uncached), .pairs = std::max(0.0, all.pairs)};
 }
 
 /// Time constant of the mean number of requests in transit.
@@ -149,6 +157,14 @@ double Forecaster::queue_ms(WorkerId id, const FleetLatency::Expectation& model,
                                               [&](const PrefillWork& work) { return model.prefill_ms(work); });
 }
 
+Forecaster::Unseen Forecaster::unseen(const RoutedRequest& request, TimePoint now) const {
+  const FleetLatency::Expectation model = latency_.expect(request.worker, now);
+  const double way_out_ms = model.first_token_ms(request.first_token.step_ms, {});
+  const TimePoint computed = workers_[request.worker.value()].prompts.computed_at(
+      request.id, now, way_out_ms, [&](const PrefillWork& work) { return model.prefill_ms(work); });
+  return {.computed = computed, .first_token = computed + from_milliseconds(way_out_ms)};
+}
+
 double Forecaster::prefill_under_way_ms(WorkerId id) const {
   return workers_[id.value()].prompts.total_ms(
       [&](const PrefillWork& work) { return latency_.model(id).prefill_ms(work); });
@@ -181,6 +197,8 @@ void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, con
                          .step_ms = forecast.step_with_ms,
                          .ahead_tokens = static_cast<double>(loads_->load(request.worker).prefill_tokens),
                          .request_seconds = worker.request_seconds,
+                         .routed_work = worker.routed_work,
+                         .unseen_work = worker.unseen_work,
                          .has_slot = forecast.has_slot,
                          .open = true};
   if (known_tokens > 0) {
@@ -197,6 +215,8 @@ void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, con
                        .due = now + from_milliseconds(forecast.ttft_ms - forecast.slot_wait_ms - forecast.prefill_ms),
                        .new_blocks = request.new_blocks,
                        .first_token = now + from_milliseconds(forecast.ttft_ms)});
+  worker.routed_work.add(work_of(request.prompt_tokens, request.uncached_tokens));
+  if (!request.streams) worker.unseen_work.add(work_of(request.prompt_tokens, request.uncached_tokens));
   worker.admission.set_limits(limits.kv_blocks, limits.max_batch_size);
   worker.clean = false;
   if (!request.of_peer) worker.routed = now;  // word of others comes late and at once, and tells of no turn
@@ -224,50 +244,63 @@ void Forecaster::on_first_token(RoutedRequest& request, TimePoint now) {
          .step_ms = expected.step_ms,
          .work = work_of(request.prompt_tokens, request.uncached_tokens),
          .ahead_tokens = expected.ahead_tokens,
-         .behind_ms = std::max(0.0, to_milliseconds(prompts.last_first_token() - expected.routed))},
+         .behind_ms = std::max(0.0, to_milliseconds(prompts.last_first_token() - expected.routed)),
+         .between = later_work(expected.unseen_work, worker.unseen_before_last)},
         now);
   }
+  if (!request.of_peer) worker.unseen_before_last = expected.unseen_work;
+  if (!request.of_peer) worker.whole_answers = 0;
   prompts.on_first_token(request.id, now);
   worker.admission.on_admitted([&] { return running_blocks(request.worker); }, now);
 }
 
-// The answer's time is one sum of two unknowns, first token and steps. Therefore both expectations are scaled by the
-// same factor until the sum is right. The steps of one answer are correlated, so n of them count as the square root of
-// n, and less the larger the part of the time to first token is.
+// The end of an answer says when its first token must have come, and with it the prompts before its own.
 void Forecaster::on_whole_answer(RoutedRequest& request, const WholeAnswer& answer, TimePoint now) {
+  const FirstTokenExpectation& expected = request.first_token;
   if (!std::exchange(request.first_token.open, false)) return;
   lengths_.on_progress(0, answer.tokens);
-  workers_[request.worker.value()].prompts.erase(request.id);
-  const FirstTokenExpectation& pending = request.first_token;
-  const double elapsed_ms = to_milliseconds(now - pending.routed);
-  if (!pending.has_slot || answer.tokens == 0 || elapsed_ms <= 0) return;
   const WorkerId id = request.worker;
-  average(id, now);
-  const double requests = (workers_[id.value()].request_seconds - pending.request_seconds) * 1e3 / elapsed_ms;
-  const auto batch = static_cast<std::uint32_t>(std::max(1.0, std::round(requests)));
-  const std::uint64_t context = batch * (answer.prompt_tokens + answer.tokens / 2);
+  PrefillQueue& prompts = workers_[id.value()].prompts;
+  const double elapsed_ms = to_milliseconds(now - expected.routed);
+  prompts.erase(request.id);
+  if (!expected.has_slot || answer.tokens == 0 || elapsed_ms <= 0) return;
+  const WholeAnswerSample sample = whole_answer_sample(request, answer, elapsed_ms, now);
+  const LatencyModel& model = latency_.model(id);
+  const double computed_ms = model.first_token_after_ms(sample) - model.first_token_ms(sample.step_ms, {});
+  prompts.on_computed_by(expected.routed + from_milliseconds(std::max(0.0, computed_ms)));
+  if (std::uint32_t& whole = workers_[id.value()].whole_answers; whole < kSeenLately) {
+    ++whole;
+  } else {
+    latency_.observe_whole_answer(id, sample, now);
+  }
+}
+
+WholeAnswerSample Forecaster::whole_answer_sample(const RoutedRequest& request, const WholeAnswer& answer,
+                                                  double elapsed_ms, TimePoint now) {
+  average(request.worker, now);
+  const FirstTokenExpectation& expected = request.first_token;
+  const Worker& worker = workers_[request.worker.value()];
+  const double request_seconds = worker.request_seconds - expected.request_seconds;
+  const auto batch = static_cast<std::uint32_t>(std::max(1.0, std::round(request_seconds * 1e3 / elapsed_ms)));
   const std::uint32_t uncached = answer.cached_tokens
                                      ? answer.prompt_tokens - std::min(*answer.cached_tokens, answer.prompt_tokens)
                                      : std::min(request.uncached_tokens, answer.prompt_tokens);
-  const PrefillWork work = work_of(answer.prompt_tokens, uncached);
-  const LatencyModel& model = latency_.model(id);
-  const auto steps = static_cast<double>(answer.tokens - 1);
-  const double first_ms = pending.queue_ms + model.first_token_ms(pending.step_ms, work);
-  const double step_ms = model.step_ms(batch, context);
-  const double expected_ms = first_ms + steps * step_ms;
-  const double stretch = elapsed_ms / expected_ms;
-  const double answer_share = steps * step_ms / expected_ms;
-  latency_.observe_first_token(id,
-                               {.ttft_ms = first_ms * stretch,
-                                .queue_ms = pending.queue_ms,
-                                .step_ms = pending.step_ms,
-                                .work = work,
-                                .ahead_tokens = pending.ahead_tokens,
-                                .answer_ms = answer_share * elapsed_ms},
-                               now);
-  if (steps > 0 && step_ms * stretch < kLongestStepMs) {
-    latency_.observe_step(id, batch, context, step_ms * stretch, now, answer_share * std::sqrt(steps), elapsed_ms);
-  }
+  return {.queue_ms = expected.queue_ms,
+          .step_ms = expected.step_ms,
+          .work = work_of(answer.prompt_tokens, uncached),
+          .ahead_tokens = expected.ahead_tokens,
+          .others = computed_since(worker, request),
+          .elapsed_ms = elapsed_ms,
+          .steps = static_cast<double>(answer.tokens - 1),
+          .batch = batch,
+          .context_tokens = batch * (answer.prompt_tokens + answer.tokens / 2)};
+}
+
+// Those of the prompts that are still in the queue came later, because the ones before have left it.
+PrefillSum Forecaster::computed_since(const Worker& worker, const RoutedRequest& request) {
+  PrefillSum before = request.first_token.routed_work;
+  before.add(work_of(request.prompt_tokens, request.uncached_tokens));
+  return later_work(later_work(worker.routed_work, before), worker.prompts.work());
 }
 
 bool Forecaster::only_decodes(WorkerId worker) const {

@@ -93,6 +93,16 @@ class Forecaster {
   /// The id belongs to another worker from here on. Requires: no request is at the worker.
   void forget(WorkerId worker);
 
+  /// When the prompt of a request is computed, and its first token comes, by the forecast; for one that is not seen.
+  struct Unseen {
+    TimePoint computed;
+    TimePoint first_token;
+  };
+  [[nodiscard]] Unseen unseen(const RoutedRequest& request, TimePoint now) const;
+  /// The prompt of a request whose first token is not seen counts as computed since `at`.
+  void on_unseen_computed(const RoutedRequest& request, TimePoint at) {
+    workers_[request.worker.value()].prompts.on_computed(request.id, at);
+  }
   /// How long all prompts of the worker without a first token take, by the worker's own model.
   [[nodiscard]] double prefill_under_way_ms(WorkerId worker) const;
   /// Whether the worker's engine has shown that it has no room for the oldest request that waits there.
@@ -123,8 +133,12 @@ class Forecaster {
     PrefillQueue prompts;
     Admission admission;
     ReturningRequests returning;
-    double mean_requests = 0;    // up to `averaged`, as is the next
-    double request_seconds = 0;  // requests in flight, integrated over time
+    std::uint32_t whole_answers = ~0U;  // since the last first token that was seen, or more
+    double mean_requests = 0;           // up to `averaged`, as is the next
+    double request_seconds = 0;         // requests in flight, integrated over time
+    PrefillSum routed_work;             // of all prompts so far
+    PrefillSum unseen_work;             // of those whose first tokens nobody sees
+    PrefillSum unseen_before_last;      // the same when the one was routed whose first token was seen last
     TimePoint averaged;
     TimePoint routed = TimePoint{} - from_milliseconds(kRecentMs);  // when this gateway gave it its last request
   };
@@ -137,6 +151,10 @@ class Forecaster {
   [[nodiscard]] double queue_ms(WorkerId worker, const FleetLatency::Expectation& model, double step_ms,
                                 TimePoint now) const;
   void average(WorkerId worker, TimePoint now);
+  /// The work of prompts that came to the worker after the request and are computed.
+  [[nodiscard]] static PrefillSum computed_since(const Worker& worker, const RoutedRequest& request);
+  [[nodiscard]] WholeAnswerSample whole_answer_sample(const RoutedRequest& request, const WholeAnswer& answer,
+                                                      double elapsed_ms, TimePoint now);
 
   const LoadTracker* loads_;
   std::uint32_t block_size_;

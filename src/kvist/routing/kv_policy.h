@@ -149,7 +149,8 @@ class KvPolicy final : public RoutingPolicy {
     bool has_slot = true;  ///< Forecast::has_slot
     bool scarce = false;   ///< Forecast::scarce
   };
-  /// The requests of a worker that wait for their first token and have one of its `slots` (0: it has any number).
+  /// The requests of a worker that wait for their first token and have one of its `slots` (0: it has any number). Where
+  /// answers are not streamed it is assumed to come as forecast (Router::assume_first_tokens()).
   [[nodiscard]] static std::uint32_t waiting(const WorkerLoad& load, std::uint32_t slots);
   /// Sums over candidates, which are the same in any order.
   struct Sums {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace kvist::routing {
 namespace {
@@ -20,15 +21,11 @@ constexpr std::uint32_t kSmoothEvery = 16;
 /// Per smoothing, old observations keep this share of their weight. So a batch size that no longer occurs gives way to
 /// its neighbours: by half after about 11,000 steps at others.
 constexpr double kKeptPerSmooth = 0.999;
-/// The weights of the first token's equation stay above this share of their prior, so that noise never turns a sign.
-constexpr double kLeastWeight = 0.02;
-constexpr double kMostWeight = 50;
+/// What is known from steps keeps this share of its weight with each whole answer that is learned from, and the other
+/// way round. So a worker of which steps were seen once, and only whole answers since then, is what these say.
+constexpr double kKeptPerOther = 0.8;
 /// Standard deviation of a time to first token with no prompt before it, as a share of that time.
 constexpr double kNoise = 0.15;
-/// Standard deviation of a weight's drift from one observation to the next, as a share of the weight.
-constexpr double kDrift = 0.003;
-/// Standard deviation of the prior, as a multiple of its values, which may be wrong by an order of magnitude.
-constexpr double kPriorDeviation = 2;
 
 // The prior: a request waits for the rest of a step and for one whole step, and its way into the engine takes some tens
 // of milliseconds (measured on vLLM and TensorRT-LLM).
@@ -37,6 +34,16 @@ constexpr double kPriorSteps = 1.5;
 /// The number of uncached tokens at which a prompt's attention takes as long as everything else: 20,000 to 40,000 for a
 /// 70B model with grouped-query attention on an H200, fewer for smaller models.
 constexpr double kPriorEvenTokens = 20'480;
+
+WeightFilter::Row prior_weights(double per_prefill_token_ms) {
+  return {kPriorBaseMs, kPriorSteps, per_prefill_token_ms, per_prefill_token_ms / (kPriorEvenTokens / 2), 1};
+}
+
+/// Standard deviation of a time to first token as a share of it. The delay by the prompts before it is known less well
+/// than its own prefill, so their share adds to the noise.
+double noise_of(const PrefillWork& work, double ahead_tokens) {
+  return kNoise + ahead_tokens / std::max(1.0, ahead_tokens + work.uncached);
+}
 
 }  // namespace
 
@@ -48,19 +55,8 @@ void PredictionError::observe(double predicted_ms, double observed_ms) {
   mean_predicted_ms += share * (predicted_ms - mean_predicted_ms);
 }
 
-LatencyModel::LatencyModel(const spec::StepTimeSpec& prior) : prior_(prior) {
-  weights_[0] = kPriorBaseMs;
-  weights_[1] = kPriorSteps;
-  weights_[2] = std::max(1e-4, to_milliseconds(prior.per_prefill_token));
-  weights_[3] = weights_[2] / (kPriorEvenTokens / 2);
-  prior_weights_ = weights_;
-  for (std::size_t i = 0; i < weights_.size(); ++i) covariance_[i][i] = prior_variance(i);
-}
-
-double LatencyModel::prior_variance(std::size_t weight) const {
-  const double deviation = kPriorDeviation * prior_weights_[weight];
-  return deviation * deviation;
-}
+LatencyModel::LatencyModel(const spec::StepTimeSpec& prior)
+    : prior_(prior), filter_(prior_weights(std::max(1e-4, to_milliseconds(prior.per_prefill_token)))) {}
 
 double LatencyModel::prior_ms(std::uint32_t batch, std::uint64_t context_tokens) const {
   return to_milliseconds(prior_.fixed) + to_milliseconds(prior_.per_sequence) * batch +
@@ -72,28 +68,29 @@ double LatencyModel::step_ms(std::uint32_t batch, std::uint64_t context_tokens) 
 }
 
 double LatencyModel::first_token_ms(double step_ms, const PrefillWork& work) const {
-  return std::max(0.0, weights_[0] + weights_[1] * step_ms + prefill_ms(work));
+  return std::max(0.0, filter_.weight(0) + filter_.weight(1) * step_ms + prefill_ms(work));
 }
 
 void LatencyModel::observe_step(std::uint32_t batch, std::uint64_t context_tokens, double gap_ms, double weight) {
   const double expected = step_ms(batch, context_tokens);
   step_error_.observe(expected, gap_ms);
   const double believed = std::clamp(gap_ms, expected / kOutlier, expected * kOutlier);
-  if (batch >= seen_.size()) {
-    seen_.resize(batch + 1);
-    since_smooth_ = kSmoothEvery;
-  }
+  const bool at_once = batch >= seen_.size();
+  if (at_once) seen_.resize(batch + 1);
   Entry& entry = seen_[batch];
   entry.weight = std::min(entry.weight + weight, 1 / kLeastStepShare);
   entry.ratio += (believed / prior_ms(batch, context_tokens) - entry.ratio) * std::min(1.0, weight / entry.weight);
-  if (++since_smooth_ >= kSmoothEvery) smooth();
+  ++steps_since_smooth_;
+  if (++since_smooth_ >= kSmoothEvery || at_once) smooth();
 }
 
 // Two passes carry the last observed entry below and above each batch size along, with a weight that falls with
 // distance.
 void LatencyModel::smooth() {
-  since_smooth_ = 0;
-  for (Entry& entry : seen_) entry.weight *= kKeptPerSmooth;
+  const double kept = kKeptPerSmooth * std::pow(kKeptPerOther, since_smooth_ - steps_since_smooth_);
+  for (Entry& entry : seen_) entry.weight *= kept;
+  filter_.doubt(kScale, std::pow(kKeptPerOther, -2.0 * steps_since_smooth_));
+  since_smooth_ = steps_since_smooth_ = 0;
   const std::size_t size = seen_.size();
   ratio_.assign(size, 1);
   std::vector<double> sum(size);
@@ -106,92 +103,88 @@ void LatencyModel::smooth() {
     if (total > 0) carried = (carried * carried_weight + entry.ratio * entry.weight) / total;
     carried_weight = std::min(total, kNeighbourWeight) * kNeighbourDecay;
   };
-  double carried = 1;
+  // Without a whole answer the factor of all sizes is the prior's.
+  const double scale = filter_.weight(kScale);
+  const double scale_weight =
+      scale_known_ ? std::min(kNoise * kNoise * scale * scale / filter_.variance(kScale), kNeighbourWeight) : 0;
+  double carried = scale;
   double carried_weight = kPriorWeight;
   for (std::size_t i = 0; i < size; ++i) pass(i, carried, carried_weight);
-  carried = 1;
+  carried = scale;
   carried_weight = 0;
   for (std::size_t i = size; i-- > 0;) pass(i, carried, carried_weight);
   for (std::size_t i = 0; i < size; ++i) {
     const double own = seen_[i].weight;
-    if (own + weight[i] > 0) ratio_[i] = (sum[i] + seen_[i].ratio * own) / (weight[i] + own);
+    const double all = own + weight[i] + scale_weight;
+    if (all > 0) ratio_[i] = (sum[i] + seen_[i].ratio * own + scale * scale_weight) / all;
   }
 }
 
 bool LatencyModel::observe_first_token(const FirstTokenSample& sample) {
   const double expected = sample.queue_ms + first_token_ms(sample.step_ms, sample.work);
-  if (sample.answer_ms <= 0) first_token_error_.observe(expected, sample.ttft_ms);
+  first_token_error_.observe(expected, sample.ttft_ms);
   bool learned = true;
   if (sample.behind_ms > 0) {
     learned = observe_prefill(sample);
   } else {
     const double observed = std::clamp(sample.ttft_ms, expected / kOutlier, expected * kOutlier) - sample.queue_ms;
-    // The delay by the prompts before it is known less well than its own prefill, so their share adds to the noise of
-    // the observation.
-    const double others = sample.ahead_tokens / std::max(1.0, sample.ahead_tokens + sample.work.uncached);
-    const double noise = (kNoise + others) * std::max(expected, observed) + kNoise * sample.answer_ms;
-    learn({1, sample.step_ms, sample.work.uncached, sample.work.pairs()}, observed, noise);
+    const double noise = noise_of(sample.work, sample.ahead_tokens) * std::max(expected, observed);
+    filter_.learn({1, sample.step_ms, sample.work.uncached, sample.work.pairs(), 0}, observed, noise);
   }
-  // The true weights drift slowly, so each weight's uncertainty grows with every observation, up to that of the prior.
-  // The covariances do not grow: otherwise a weight without news, such as prefill while every history is cached, would
-  // drift on noise.
-  for (std::size_t i = 0; i < weights_.size(); ++i) {
-    const double drift = kDrift * weights_[i];
-    covariance_[i][i] = std::min(covariance_[i][i] + drift * drift, prior_variance(i));
-  }
+  filter_.drift();
   return learned;
+}
+
+// elapsed = queue + first token + prefill of those who came later + steps x step. All are learned at once, because what
+// one of them was follows only from how they vary together: an error of the steps that was taken for a noise would end
+// up in the first token's weights, a little with each answer.
+LatencyModel::WholeAnswer LatencyModel::parts_of(const WholeAnswerSample& sample) const {
+  WholeAnswer whole;
+  whole.first_x = {1, sample.step_ms, sample.work.uncached, sample.work.pairs(), 0};
+  whole.x = whole.first_x;
+  whole.x[2] += sample.others.uncached;
+  whole.x[3] += sample.others.pairs;
+  whole.x[kScale] = sample.steps * prior_ms(sample.batch, sample.context_tokens);
+  const double answer_ms = whole.x[kScale] * filter_.weight(kScale);
+  const double others_ms = prefill_ms_of(sample.others);
+  whole.first_ms = sample.queue_ms + first_token_ms(sample.step_ms, sample.work);
+  whole.all_ms = whole.first_ms + others_ms + answer_ms;
+  whole.first_noise = noise_of(sample.work, sample.ahead_tokens) * whole.first_ms;
+  // The steps of one answer are correlated, so n of them have the noise of the square root of n.
+  const double steps_noise = kNoise * answer_ms / std::sqrt(std::sqrt(std::max(1.0, sample.steps)));
+  whole.noise = std::hypot(whole.first_noise, kNoise * others_ms, steps_noise);
+  return whole;
+}
+
+void LatencyModel::observe_whole_answer(const WholeAnswerSample& sample) {
+  const WholeAnswer whole = parts_of(sample);
+  const double elapsed = std::clamp(sample.elapsed_ms, whole.all_ms / kOutlier, whole.all_ms * kOutlier);
+  filter_.learn(whole.x, elapsed - sample.queue_ms, whole.noise * std::max(1.0, elapsed / whole.all_ms));
+  filter_.drift();
+  if (sample.steps <= 0) return;
+  const bool first = !std::exchange(scale_known_, true);
+  if (seen_.empty()) seen_.resize(1);
+  if (++since_smooth_ >= kSmoothEvery || first) smooth();
+}
+
+// The mean of a part of a normal sum, given the sum.
+double LatencyModel::first_token_after_ms(const WholeAnswerSample& sample) const {
+  const WholeAnswer whole = parts_of(sample);
+  const double together = filter_.covariance(whole.first_x, whole.x) + whole.first_noise * whole.first_noise;
+  const double all = filter_.covariance(whole.x, whole.x) + whole.noise * whole.noise;
+  const double error = sample.elapsed_ms - whole.all_ms;
+  return std::clamp(whole.first_ms + (all > 0 ? error * together / all : 0), 0.0, sample.elapsed_ms);
 }
 
 // When the first token of the prompt before it came, the request was in the engine and its prompt was the next. So the
 // time from then on is one step plus its prefill. Two first tokens of the same step say nothing about prefill.
 bool LatencyModel::observe_prefill(const FirstTokenSample& sample) {
   const double gap_ms = sample.ttft_ms - sample.behind_ms;
-  const double expected = prefill_ms(sample.work);
+  const double expected = prefill_ms(sample.work) + prefill_ms_of(sample.between);
   if (gap_ms < sample.step_ms || expected < sample.step_ms) return false;
   const double observed = std::clamp(gap_ms - sample.step_ms, expected / kOutlier, expected * kOutlier);
-  learn({0, 0, sample.work.uncached, sample.work.pairs()}, observed,
-        kNoise * std::max(expected, observed) + sample.step_ms);
-  return true;
-}
-
-void LatencyModel::learn(const Row& x, double observed, double deviation) {
-  const double noise = std::max(0.5, deviation);
-  std::array<bool, 4> fixed = {};
-  while (!learn(x, observed, noise * noise, fixed)) {
-  }
-}
-
-// Recursive least squares: gain = P x / (noise + x' P x). A weight that would leave its range is fixed at the end of
-// the range. Then the other weights have to explain the observation alone, and their covariance with the fixed one is
-// dropped. Otherwise they would compensate for a change that the fixed weight never makes, and get further from the
-// truth each time. Returns false if a weight was fixed.
-bool LatencyModel::learn(const Row& x, double observed, double noise, std::array<bool, 4>& fixed) {
-  constexpr std::size_t kWeights = std::tuple_size_v<Row>;
-  Row px = {};
-  double xpx = 0;
-  double error = observed;
-  for (std::size_t i = 0; i < kWeights; ++i) {
-    error -= weights_[i] * x[i];
-    if (fixed[i]) continue;
-    for (std::size_t j = 0; j < kWeights; ++j) px[i] += fixed[j] ? 0 : covariance_[i][j] * x[j];
-    xpx += x[i] * px[i];
-  }
-  const double scale = 1 / (noise + xpx);
-  for (std::size_t i = 0; i < kWeights; ++i) {
-    const double wanted = weights_[i] + px[i] * scale * error;
-    const double allowed = std::clamp(wanted, prior_weights_[i] * kLeastWeight, prior_weights_[i] * kMostWeight);
-    if (allowed == wanted) continue;
-    weights_[i] = allowed;
-    fixed[i] = true;
-    for (std::size_t j = 0; j < kWeights; ++j) {
-      if (j != i) covariance_[i][j] = covariance_[j][i] = 0;
-    }
-    return false;
-  }
-  for (std::size_t i = 0; i < kWeights; ++i) {
-    weights_[i] += px[i] * scale * error;
-    for (std::size_t j = 0; j < kWeights; ++j) covariance_[i][j] -= px[i] * px[j] * scale;
-  }
+  filter_.learn({0, 0, sample.work.uncached + sample.between.uncached, sample.work.pairs() + sample.between.pairs, 0},
+                observed, kNoise * std::max(expected, observed) + sample.step_ms);
   return true;
 }
 

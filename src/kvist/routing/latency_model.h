@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "kvist/base/time.h"
+#include "kvist/routing/prefill_work.h"
+#include "kvist/routing/weight_filter.h"
 #include "kvist/spec/step_time_spec.h"
 
 namespace kvist::routing {
@@ -28,16 +30,6 @@ struct PredictionError {
   }
 };
 
-/// The tokens of a prompt that prefill computes, and those that it reads from the cache.
-struct PrefillWork {
-  double uncached = 0;
-  double cached = 0;
-
-  /// The pairs (token, earlier token) that attention computes: each uncached token attends to all cached tokens and, on
-  /// average, to half of the uncached ones.
-  [[nodiscard]] double pairs() const { return uncached * (cached + uncached / 2); }
-};
-
 /// What a request waited for, from which prefill is learned. Times are in milliseconds.
 struct FirstTokenSample {
   double ttft_ms = 0;
@@ -46,7 +38,20 @@ struct FirstTokenSample {
   PrefillWork work = {};    ///< the prefill of its own prompt
   double ahead_tokens = 0;  ///< uncached tokens of the prompts that were queued before it when it came
   double behind_ms = 0;     ///< from its routing until the last first token before its own; 0: none came in between
-  double answer_ms = 0;     ///< of the rest of the answer, if the answer came at once; then `ttft_ms` is an estimate
+  PrefillSum between = {};  ///< of prompts that were computed in that time and whose first tokens nobody saw
+};
+
+/// An answer that came at once. The first four are those of FirstTokenSample.
+struct WholeAnswerSample {
+  double queue_ms = 0;
+  double step_ms = 0;
+  PrefillWork work = {};
+  double ahead_tokens = 0;
+  PrefillSum others = {};   ///< of the prompts that came later and were computed; its answer waited for them
+  double elapsed_ms = 0;    ///< from its routing until it was there
+  double steps = 0;         ///< after its first token
+  std::uint32_t batch = 0;  ///< during these, on average, as is the next
+  std::uint64_t context_tokens = 0;
 };
 
 /// The model of one worker, in milliseconds.
@@ -69,7 +74,7 @@ class LatencyModel {
   /// The time to first token of a request that has a slot and no prompt before it.
   [[nodiscard]] double first_token_ms(double step_ms, const PrefillWork& work) const;
   [[nodiscard]] double prefill_ms(const PrefillWork& work) const {
-    return weights_[2] * work.uncached + weights_[3] * work.pairs();
+    return filter_.weight(2) * work.uncached + filter_.weight(3) * work.pairs();
   }
 
   /// Takes the gap between two tokens of one request, with `batch` sequences decoding and no prompt being computed, or
@@ -77,6 +82,12 @@ class LatencyModel {
   void observe_step(std::uint32_t batch, std::uint64_t context_tokens, double gap_ms, double weight = 1);
   /// Returns whether the weights were learned from it. Not every first token says something about them.
   bool observe_first_token(const FirstTokenSample& sample);
+  /// Learns from the sum of a time to first token and of the steps after it. What one of the two was follows from what
+  /// is known of the other, and counts the less, the less is known of that. Of steps only one factor for all batch
+  /// sizes is learned.
+  void observe_whole_answer(const WholeAnswerSample& sample);
+  /// When the first token of a whole answer most probably came, since it was routed.
+  [[nodiscard]] double first_token_after_ms(const WholeAnswerSample& sample) const;
 
   /// The learned factor of the prior's step time.
   [[nodiscard]] double ratio(std::uint32_t batch) const {
@@ -85,30 +96,42 @@ class LatencyModel {
   /// The same for each batch size up to the largest observed; larger ones have the last. Empty: nothing was observed.
   [[nodiscard]] std::span<const double> ratios() const { return ratio_; }
   /// The weights of the first token: base, steps, per prefill token, per pair. All are above 0.
-  [[nodiscard]] const std::array<double, 4>& weights() const { return weights_; }
+  [[nodiscard]] std::array<double, 4> weights() const {
+    return {filter_.weight(0), filter_.weight(1), filter_.weight(2), filter_.weight(3)};
+  }
   [[nodiscard]] const PredictionError& step_error() const { return step_error_; }
   [[nodiscard]] const PredictionError& first_token_error() const { return first_token_error_; }
 
  private:
+  static constexpr std::size_t kScale = 4;  // the weight of the steps of whole answers
   struct Entry {
     double ratio = 1;   // mean of observed / prior
     double weight = 0;  // number of observations, with forgetting
   };
   [[nodiscard]] double prior_ms(std::uint32_t batch, std::uint64_t context_tokens) const;
-  [[nodiscard]] double prior_variance(std::size_t weight) const;
+  [[nodiscard]] double prefill_ms_of(const PrefillSum& sum) const {
+    return filter_.weight(2) * sum.uncached + filter_.weight(3) * sum.pairs;
+  }
   void smooth();
-  using Row = std::array<double, 4>;
   [[nodiscard]] bool observe_prefill(const FirstTokenSample& sample);
-  void learn(const Row& x, double observed, double deviation);
-  [[nodiscard]] bool learn(const Row& x, double observed, double noise, std::array<bool, 4>& fixed);
+  /// What a whole answer's time is expected to be. The rows are those of the weights, without the queue.
+  struct WholeAnswer {
+    WeightFilter::Row x = {};
+    double all_ms = 0;
+    double noise = 0;                // of it, without the error of the weights
+    WeightFilter::Row first_x = {};  // of its first token, as are the next
+    double first_ms = 0;
+    double first_noise = 0;
+  };
+  [[nodiscard]] WholeAnswer parts_of(const WholeAnswerSample& sample) const;
 
   spec::StepTimeSpec prior_;
-  std::vector<Entry> seen_;    // by batch size
-  std::vector<double> ratio_;  // smoothed, by batch size
-  std::uint32_t since_smooth_ = 0;
-  Row weights_ = {};  // base, steps, per prefill token, per pair
-  Row prior_weights_ = {};
-  std::array<Row, 4> covariance_ = {};
+  std::vector<Entry> seen_;               // by batch size
+  std::vector<double> ratio_;             // smoothed, by batch size
+  std::uint32_t since_smooth_ = 0;        // observations of steps and whole answers
+  std::uint32_t steps_since_smooth_ = 0;  // of these, those of steps
+  bool scale_known_ = false;              // a whole answer had steps
+  WeightFilter filter_;                   // base, steps, per prefill token, per pair; factor of all batch sizes
   PredictionError step_error_;
   PredictionError first_token_error_;
 };

@@ -15,8 +15,8 @@ namespace kvist::routing {
 
 /// The load of one worker.
 struct WorkerLoad {
-  std::uint32_t requests = 0;        ///< in flight
-  std::uint32_t decoding = 0;        ///< of those, the ones with a first token
+  std::uint32_t requests = 0;  ///< in flight
+  std::uint32_t decoding = 0;  ///< of those, the ones whose first token has come, or must have come (router_unseen.cc)
   std::uint64_t prefill_tokens = 0;  ///< uncached prompt tokens of requests without a first token
   std::uint64_t prompt_blocks = 0;   ///< distinct prompt blocks of all requests in flight
   std::uint64_t output_tokens = 0;   ///< generated so far by the requests in flight

@@ -7,6 +7,7 @@
 #include "kvist/base/id.h"
 #include "kvist/base/slot_table.h"
 #include "kvist/base/time.h"
+#include "kvist/routing/prefill_work.h"
 #include "kvist/routing/prompt_keys.h"
 #include "kvist/routing/prompts_under_way.h"
 
@@ -20,8 +21,10 @@ struct FirstTokenExpectation {
   double queue_ms = 0;
   double wait_ms = 0;  ///< for a slot and behind other prompts
   double step_ms = 0;
-  double ahead_tokens = 0;     ///< uncached tokens of the prompts that were queued at the worker before this one
-  double request_seconds = 0;  ///< of its worker when it was routed
+  double ahead_tokens = 0;      ///< uncached tokens of the prompts that were queued at the worker before this one
+  double request_seconds = 0;   ///< of its worker when it was routed, as is the next
+  PrefillSum routed_work = {};  ///< all prompts that the worker got before, as is the next
+  PrefillSum unseen_work = {};  ///< of these, those whose answers are not streamed
   bool has_slot = false;
   bool open = false;  ///< nothing of the answer has arrived yet
 };
@@ -44,7 +47,8 @@ struct CacheExpectation {
 struct RoutedRequest {
   RequestId id;
   WorkerId worker;
-  bool decoding = false;  ///< its first token has arrived (LoadTracker)
+  bool decoding = false;  ///< its first token has arrived, or must have arrived (LoadTracker)
+  bool assumed = false;   ///< that is only assumed, because the answer is not streamed
   bool of_peer = false;   ///< another gateway gave it to the worker: nothing is learned from its times
   std::uint32_t prompt_tokens = 0;
   std::uint32_t uncached_tokens = 0;  ///< prompt tokens that the worker has to compute
@@ -57,6 +61,7 @@ struct RoutedRequest {
   bool in_run = false;
   BlockKeys blocks = {};  ///< of the prompt, in the worker's tokenization
   FirstTokenExpectation first_token = {};
+  std::optional<TimePoint> unseen_until = {};  ///< its place in UnseenFirstTokens
   CacheExpectation cache = {};
   std::uint64_t decision = 0;  ///< its number in the DecisionLog
   std::uint64_t reuse = 0;     ///< its number in the ReusedPrefixes; 0: none

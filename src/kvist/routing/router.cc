@@ -86,6 +86,7 @@ Router::Router(Options options)
       seed_(options.seed),
       mode_(options.mode),
       policy_(make_policy(options.mode, options.seed)),
+      unseen_(options.workers),
       caches_({.model = std::move(options.model),
                .block_size = options.block_size,
                .workers = options.workers,
@@ -112,6 +113,7 @@ Router::Router(Options options)
 
 Result<Decision> Router::route(const RouteQuery& query, const FleetView& fleet, TimePoint now, AdmissionCheck* check) {
   KVIST_CHECK(fleet.size() == workers_, "the fleet has as many workers as the router was made for");
+  assume_first_tokens(now);
   find_usable(query, fleet, now);
   if (usable_.empty()) return fail(ErrorCode::kUnavailable, none_can_take(query, fleet));
   const auto blocks = view(query.blocks);
@@ -183,6 +185,7 @@ Result<Decision> Router::route(const RouteQuery& query, const FleetView& fleet, 
   caches_.on_routed(routed, chosen.limits.kv_blocks, now);
   const std::uint32_t known_tokens = usable_cached_tokens(known, prompt.tokens, block_size_);
   forecaster_.on_routed(routed, chosen.forecast, chosen.limits, known_tokens, now);
+  if (!query.streams) unseen_.await(decision.request, routed, now + from_milliseconds(chosen.forecast.ttft_ms));
   loads_.add(routed);
   on_worker_changed(chosen.worker);
   ++decisions_[static_cast<std::size_t>(mode_)];
@@ -354,6 +357,7 @@ void Router::on_first_token(RequestHandle handle, TimePoint now) {
   RoutedRequest* const request = requests_.find(handle);
   if (request == nullptr) return;
   log_.on_first_token(request->decision, now);
+  if (!request->of_peer) assume_first_tokens_before(*request);
   forecaster_.on_first_token(*request, now);
   CacheKnowledge::on_computed(*request);
   if (observer_ != nullptr && !request->of_peer && !request->decoding) observer_->on_first_token(*request);
@@ -402,6 +406,7 @@ std::size_t Router::on_run_step(WorkerId worker, TimePoint now) {
 void Router::on_whole_answer(RequestHandle handle, const WholeAnswer& answer, TimePoint now) {
   RoutedRequest* const request = requests_.find(handle);
   if (request == nullptr) return;
+  assume_first_tokens_before(*request);
   forecaster_.on_whole_answer(*request, answer, now);
   CacheKnowledge::on_computed(*request);
   if (observer_ != nullptr && !request->decoding) observer_->on_first_token(*request);
@@ -427,7 +432,8 @@ void Router::on_finished(RequestHandle handle, bool completed, TimePoint now) {
   runs_.leave(*request);
   log_.on_finished(request->decision, completed, request->output_tokens, now);
   // No first token was reported for an answer that arrived whole and without usage.
-  const bool computed = request->decoding || completed;
+  const bool computed = (request->decoding && !request->assumed) || completed;
+  unseen_.remove(*request);
   if (request->of_peer) {
     caches_.on_peer_finished(*request, computed, now);
     --peer_requests_;

@@ -34,6 +34,7 @@
 #include "kvist/routing/reused_prefixes.h"
 #include "kvist/routing/routed_request.h"
 #include "kvist/routing/session_table.h"
+#include "kvist/routing/unseen_first_tokens.h"
 #include "kvist/routing/usable_worker.h"
 #include "kvist/routing/usable_workers.h"
 #include "kvist/routing/worker_view.h"
@@ -242,6 +243,11 @@ class Router {
   [[nodiscard]] std::uint64_t displaced_blocks(WorkerId worker, std::size_t prompt_blocks,
                                                const EngineLimits& limits) const;
   void remove_peer_requests(WorkerId worker);
+  /// Books the first tokens that must have come by now although nobody saw them.
+  void assume_first_tokens(TimePoint now);
+  /// Likewise those of requests that came to the same worker before one whose own has come.
+  void assume_first_tokens_before(const RoutedRequest& request);
+  void assume_first_token(RoutedRequest& request);
   void on_worker_changed(WorkerId worker) {
     if (shortlist_) shortlist_->on_changed(worker);
   }
@@ -252,6 +258,7 @@ class Router {
   spec::RoutingMode mode_;
   std::unique_ptr<RoutingPolicy> policy_;
   RoutedRequests requests_;
+  UnseenFirstTokens unseen_;  // of one's own requests
   CacheKnowledge caches_;
   LoadTracker loads_;
   DecodeRuns runs_;

@@ -32,8 +32,8 @@ GatewayGroup::GatewayGroup(const spec::SweepSpec& sweep, spec::RoutingMode mode,
       network_(&network),
       losses_(mix_seed({run_seed, seed_part("messages between gateways")})) {
   for (std::size_t i = 0; i < spec_.count; ++i) {
-    gateways_.push_back(std::make_unique<SimulatedGateway>(i, sweep.deployment, mode, run_seed, watch, tokenizer, time,
-                                                           network, clairvoyance));
+    gateways_.push_back(
+        std::make_unique<SimulatedGateway>(i, sweep, mode, run_seed, watch, tokenizer, time, network, clairvoyance));
     if (spec_.count == 1 || !spec_.exchange) continue;
     exchanges_.push_back(std::make_unique<Exchange>(i, *gateways_.back()));
     arm(i);

@@ -27,22 +27,23 @@ std::vector<std::string> worker_names(const std::vector<spec::WorkerSpec>& worke
   return names;
 }
 
-SimulatedGateway::SimulatedGateway(std::size_t number, const spec::DeploymentSpec& deployment, spec::RoutingMode mode,
+SimulatedGateway::SimulatedGateway(std::size_t number, const spec::SweepSpec& sweep, spec::RoutingMode mode,
                                    std::uint64_t run_seed, const DecisionWatch* watch,
                                    const tokenizer::Tokenizer& tokenizer, VirtualTime& time, Network& network,
                                    Clairvoyance& clairvoyance)
     : number_(number),
-      spec_(deployment.gateway),
+      spec_(sweep.deployment.gateway),
       run_seed_(run_seed),
+      unstreamed_share_(sweep.simulation.unstreamed_share),
       watch_(watch),
       tokenizer_(&tokenizer),
       time_(&time),
       network_(&network),
       clairvoyance_(&clairvoyance),
-      fleet_(worker_names(deployment.workers), {}),
+      fleet_(worker_names(sweep.deployment.workers), {}),
       router_({.model = spec_.model,
                .block_size = spec_.block_size,
-               .workers = deployment.workers.size(),
+               .workers = sweep.deployment.workers.size(),
                .mode = mode,
                .seed = routing_seed(spec_.seed, number),
                .tier_weights = spec_.tier_weights,
@@ -52,8 +53,8 @@ SimulatedGateway::SimulatedGateway(std::size_t number, const spec::DeploymentSpe
                .recorded = watch != nullptr ? 0U : 1U,
                .forecasts = &clairvoyance}),
       dispatcher_(dispatch::Dispatcher::Options::of(spec_, false), fleet_, router_) {
-  for (std::uint32_t i = 0; i < deployment.workers.size(); ++i) {
-    const spec::WorkerSpec& worker = deployment.workers[i];
+  for (std::uint32_t i = 0; i < sweep.deployment.workers.size(); ++i) {
+    const spec::WorkerSpec& worker = sweep.deployment.workers[i];
     fleet_.set_limits(WorkerId(i), {.block_size = worker.block_size,
                                     .kv_blocks = worker.kv_blocks,
                                     .max_batch_size = worker.max_batch_size,
@@ -81,6 +82,7 @@ void SimulatedGateway::on_request(TurnRequest request) {
   if (watch_ != nullptr) (*watch_)(router_.log().newest(0));
   Relayed& live = live_.insert(request.id, {.request = ticket->handle,
                                             .life = dispatch::RequestLife(deadline),
+                                            .streams = streams(request.turn),
                                             .first_token = false,
                                             .turn = std::move(request.turn)});
   deadlines_.push(deadline, request.id);
@@ -99,8 +101,14 @@ dispatch::Started SimulatedGateway::admit(const TurnRequest& request, std::vecto
       {.prompt_tokens = static_cast<std::uint32_t>(prompt.size()),
        .blocks = std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(root, prompt, spec_.block_size)),
        .session = routing::session_key(workload::session_name(run_seed_, request.turn.session_or_conversation())),
-       .streams = true},
+       .streams = streams(request.turn)},
       arrived);
+}
+
+bool SimulatedGateway::streams(const workload::StartTurn& turn) const {
+  if (unstreamed_share_ == 0) return true;
+  return RandomStream(mix_seed({run_seed_, seed_part("unstreamed"), turn.conversation.value()})).uniform() >=
+         unstreamed_share_;
 }
 
 bool SimulatedGateway::act(TurnId id, Relayed& relayed, dispatch::LifeActions actions, std::vector<TokenId> prompt) {
@@ -161,7 +169,8 @@ void SimulatedGateway::on_step(StepMessage step) {
 void SimulatedGateway::advance_run(const StepMessage& step) {
   const auto at_worker = [&](TurnId turn) -> const dispatch::RequestLife* {
     const Relayed* const relayed = live_.find(turn);
-    return relayed != nullptr && relayed->life.decision().worker == step.worker ? &relayed->life : nullptr;
+    const bool seen = relayed != nullptr && relayed->streams && relayed->life.decision().worker == step.worker;
+    return seen ? &relayed->life : nullptr;
   };
   for (const TurnId turn : step.left)
     if (const auto* const life = at_worker(turn)) dispatcher_.leave_run(life->decision().request);
@@ -178,16 +187,30 @@ void SimulatedGateway::relay(const Piece& piece, StepMessage& step) {
     relayed->life.on_begun();
     step.heads.push_back(head_of(piece.turn, *relayed));
   }
-  if (!relayed->first_token && (piece.text_bytes > 0 || piece.is_last)) {
-    relayed->first_token = true;
-    dispatcher_.on_first_token(relayed->life.decision().request, time_->now());
-  }
-  if (piece.text_bytes > 0)
-    dispatcher_.on_progress(relayed->life.decision().request, 1,
-                            time_->now());  // one chunk, for any number of tokens
+  if (relayed->streams) on_piece(piece, *relayed);
   if (!piece.is_last) return;
-  dispatcher_.on_usage(relayed->life.decision().request, piece.prompt_tokens, piece.cached_tokens);
+  on_last_piece(piece, *relayed);
   act(piece.turn, *relayed, relayed->life.on_ended());
+}
+
+void SimulatedGateway::on_piece(const Piece& piece, Relayed& relayed) {
+  const routing::RequestHandle request = relayed.life.decision().request;
+  if (!relayed.first_token && (piece.text_bytes > 0 || piece.is_last)) {
+    relayed.first_token = true;
+    dispatcher_.on_first_token(request, time_->now());
+  }
+  if (piece.text_bytes > 0) dispatcher_.on_progress(request, 1, time_->now());  // one chunk, for any number of tokens
+}
+
+void SimulatedGateway::on_last_piece(const Piece& piece, const Relayed& relayed) {
+  const routing::RequestHandle request = relayed.life.decision().request;
+  if (!relayed.streams) {
+    dispatcher_.on_whole_answer(
+        request,
+        {.tokens = piece.completion_tokens, .prompt_tokens = piece.prompt_tokens, .cached_tokens = piece.cached_tokens},
+        time_->now());
+  }
+  dispatcher_.on_usage(request, piece.prompt_tokens, piece.cached_tokens);
 }
 
 void SimulatedGateway::on_kv_events(WorkerId worker, const std::vector<kv::KvEvent>& events) {

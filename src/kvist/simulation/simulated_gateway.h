@@ -22,6 +22,7 @@
 #include "kvist/simulation/turn_table.h"
 #include "kvist/simulation/virtual_time.h"
 #include "kvist/spec/deployment.h"
+#include "kvist/spec/sweep.h"
 #include "kvist/text/chat.h"
 #include "kvist/tokenizer/tokenizer.h"
 
@@ -34,12 +35,11 @@ namespace kvist::simulation {
 /// Invariant: a turn is in live_ exactly while the dispatcher has its request in flight. Threads: one.
 class SimulatedGateway {
  public:
-  /// `deployment` has the workers and the gateway's settings; `run_seed` is the load's and is used for session names.
-  /// `clairvoyance` is what mode clairvoyant knows. `number` tells several gateways apart. Requires: the references
-  /// outlive this object.
-  SimulatedGateway(std::size_t number, const spec::DeploymentSpec& deployment, spec::RoutingMode mode,
-                   std::uint64_t run_seed, const DecisionWatch* watch, const tokenizer::Tokenizer& tokenizer,
-                   VirtualTime& time, Network& network, Clairvoyance& clairvoyance);
+  /// `run_seed` is the load's and is used for session names. `clairvoyance` is what mode clairvoyant knows. `number`
+  /// tells several gateways apart. Requires: the references outlive this object.
+  SimulatedGateway(std::size_t number, const spec::SweepSpec& sweep, spec::RoutingMode mode, std::uint64_t run_seed,
+                   const DecisionWatch* watch, const tokenizer::Tokenizer& tokenizer, VirtualTime& time,
+                   Network& network, Clairvoyance& clairvoyance);
 
   void on_request(TurnRequest request);
   void on_client_gone(TurnId turn);
@@ -68,6 +68,7 @@ class SimulatedGateway {
   struct Relayed {
     dispatch::DispatchHandle request;
     dispatch::RequestLife life;
+    bool streams = true;
     bool first_token = false;  // the answer's first token was seen
     workload::StartTurn turn;  // kept for further attempts
   };
@@ -78,6 +79,11 @@ class SimulatedGateway {
   void attempt(TurnId id, const Relayed& relayed, std::vector<TokenId> prompt);
   void advance_run(const StepMessage& step);
   void relay(const Piece& piece, StepMessage& step);
+  /// Whether the turn's client wants its tokens one by one.
+  [[nodiscard]] bool streams(const workload::StartTurn& turn) const;
+  /// What the gateway sees of an answer that goes on, and of its last piece before it ends.
+  void on_piece(const Piece& piece, Relayed& relayed);
+  void on_last_piece(const Piece& piece, const Relayed& relayed);
   void over(TurnId id, dispatch::Outcome outcome);
   void arm_deadline();
   void await_health_check(WorkerId worker);
@@ -86,6 +92,7 @@ class SimulatedGateway {
   std::size_t number_;
   spec::GatewaySpec spec_;
   std::uint64_t run_seed_;
+  double unstreamed_share_;
   const DecisionWatch* watch_;  // may be null
   const tokenizer::Tokenizer* tokenizer_;
   text::SimpleChatTemplate template_;

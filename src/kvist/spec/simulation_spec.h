@@ -40,7 +40,10 @@ struct SimulationSpec {
   Duration kv_event_delay = std::chrono::microseconds(500);  ///< end of a step to the event in the gateway's index
   Duration timeline_period = std::chrono::seconds(1);        ///< between two readings of each worker; 0: no timeline
   bool keep_token_gaps = true;                               ///< store every gap between chunks of every turn
-  std::vector<WorkerChange> changes = {};                    ///< what happens to workers on the way
+  /// Of conversations (of the requests of a trace) those whose clients want their answers whole: the gateway sees
+  /// nothing of them before their ends. Their times to first token are those of the engine.
+  double unstreamed_share = 0;
+  std::vector<WorkerChange> changes = {};  ///< what happens to workers on the way
   SimulatedGatewaysSpec gateways = {};
 
   bool operator==(const SimulationSpec&) const = default;

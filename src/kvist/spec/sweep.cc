@@ -133,6 +133,7 @@ Result<SimulationSpec> read_simulation(const YamlNode& node, const DeploymentSpe
   KVIST_TRY_VOID(read_field(node, "kv_event_delay", s.kv_event_delay, Duration(0)));
   KVIST_TRY_VOID(read_field(node, "timeline_period", s.timeline_period, Duration(0)));
   KVIST_TRY_VOID(read_field(node, "keep_token_gaps", s.keep_token_gaps));
+  KVIST_TRY_VOID(read_field(node, "unstreamed_share", s.unstreamed_share, 0.0, 1.0));
   if (const auto gateways = node.get("gateways")) {
     KVIST_TRY(s.gateways, read_gateways(*gateways));
   }
@@ -154,6 +155,7 @@ void write_simulation(YamlWriter& out, const SimulationSpec& s) {
   out.begin_map("simulation").field("client_hop", s.client_hop).field("gateway_time", s.gateway_time);
   out.field("worker_hop", s.worker_hop).field("kv_event_delay", s.kv_event_delay);
   out.field("timeline_period", s.timeline_period).field("keep_token_gaps", s.keep_token_gaps);
+  if (s.unstreamed_share != 0) out.field("unstreamed_share", s.unstreamed_share);
   write_gateways(out, s.gateways);
   if (!s.changes.empty()) {
     out.begin_list("changes");
