@@ -91,6 +91,34 @@ TEST(Level, AWorkerWhoseMemoryIsReservedIsNotForecastAsFree) {
   EXPECT_LT(ttft_p95_ms(RoutingMode::kKv), others / 3);
 }
 
+// A gateway that sees the ends of answers only knows who waits nearly as well as one that sees their tokens. With every
+// answer under way counted as waiting it would be several times as many.
+TEST(Level, AnswersThatAreNotStreamedDoNotLookLikeAQueue) {
+  spec::SweepSpec sweep = small_sweep();
+  for (spec::WorkerSpec& worker : sweep.deployment.workers) {
+    worker.kv_blocks = 4'000;
+    worker.max_batch_size = 32;
+    worker.output_length = {.mean_tokens = 60, .standard_deviation_tokens = 4};
+  }
+  const auto waiting = [&](double unstreamed_share) {
+    sweep.simulation.unstreamed_share = unstreamed_share;
+    double sum = 0;
+    double decisions = 0;
+    const DecisionWatch watch = [&](const routing::DecisionRecord& record) {
+      ++decisions;
+      for (const routing::Candidate& candidate : record.candidates)
+        sum += candidate.load.requests - candidate.load.decoding;
+    };
+    const LevelRun run = run_level(sweep, {.mode = RoutingMode::kKv, .concurrency = 30, .seed = 5, .watch = &watch});
+    EXPECT_GT(run.turns.size(), 100U);
+    for (const workload::TurnSample& turn : run.turns) EXPECT_NE(turn.outcome, TurnOutcome::kFailed) << turn.error;
+    return sum / decisions;
+  };
+  const double seen = waiting(0);
+  EXPECT_LT(waiting(1), 1.5 * seen + 0.5);
+  EXPECT_LT(waiting(0.5), 1.5 * seen + 0.5);
+}
+
 /// Levels of one load, each as a separate run.
 std::vector<LevelRun> run_levels(const spec::SweepSpec& sweep, const std::vector<LevelPlan>& levels) {
   std::vector<LevelRun> runs(levels.size());
