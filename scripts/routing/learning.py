@@ -5,7 +5,6 @@
 
 Priors that are wrong by a factor of ten, and workers that become slower, restart or change the chunking of their prompts while they are at
 work: the time until kv is as good as where it never had to learn that, and where it then stands among the other policies. Deterministic."""
-import argparse
 import concurrent.futures
 import dataclasses
 import pathlib
@@ -139,13 +138,7 @@ def measure(kvist, folder, workload, seeds, pool):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kvist", nargs="?", default=page.ROOT / "build/release/bin/kvist", type=pathlib.Path)
-    parser.add_argument("--workload", action="append", choices=WORKLOADS)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--output", type=pathlib.Path, default=page.ROOT / "docs/results/routing-learning.md")
-    options = parser.parse_args()
+    options = page.parse_options(__doc__, WORKLOADS, "routing-learning.md")
     text = INTRODUCTION.format(load=LOAD, seconds=SECONDS, change=CHANGE, later=LATER, seeds=options.seeds, plural="" if options.seeds == 1 else "s", first=workloads.FIRST_SEED,
                                others=", ".join(f"`{mode}`" for mode in OTHERS))
     with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

@@ -76,6 +76,17 @@ def measure_all(kvist, chosen, capacities, loads, modes, seeds, pool):
         return cells
 
 
+def parse_options(about, names, output):
+    """What the other pages' programs are asked for: some of the named workloads, how often, and where the page goes."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kvist", nargs="?", default=ROOT / "build/release/bin/kvist", type=pathlib.Path)
+    parser.add_argument("--workload", action="append", choices=names)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "docs/results" / output)
+    return parser.parse_args()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kvist", nargs="?", default=ROOT / "build/release/bin/kvist", type=pathlib.Path)

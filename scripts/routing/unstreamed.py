@@ -5,7 +5,6 @@
 
 A gateway sees nothing of an answer that is not streamed before its end. How much worse kv is for that, how it then stands among the other
 policies, and whether it learns from such answers alone when its priors are wrong by a factor of ten. Deterministic."""
-import argparse
 import concurrent.futures
 import pathlib
 import statistics
@@ -84,13 +83,7 @@ def priors_table(measured):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kvist", nargs="?", default=page.ROOT / "build/release/bin/kvist", type=pathlib.Path)
-    parser.add_argument("--workload", action="append", choices=WORKLOADS)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--output", type=pathlib.Path, default=page.ROOT / "docs/results/routing-unstreamed.md")
-    options = parser.parse_args()
+    options = page.parse_options(__doc__, WORKLOADS, "routing-unstreamed.md")
     kvist = options.kvist.resolve()
     with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         measured = []
