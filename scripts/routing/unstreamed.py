@@ -30,7 +30,7 @@ PRIOR_LOAD = 80
 
 def measure(kvist, folder, workload, load, seed, modes, share, prior=""):
     """{mode: {figure: value}} of one trace."""
-    folder = folder / f"{workload.name}-{load}-{seed}-{share:g}-{len(modes)}-{hash(prior)}".replace(".", "_")
+    folder = pathlib.Path(tempfile.mkdtemp(dir=folder))
     trace = folder.with_suffix(".jsonl")
     workload.write_trace(kvist, trace, capacity.known()[workload.name] * load / 100, seed)
     turns = simulation.run_trace(kvist, folder, workload, trace, modes, gateway=prior, changes=f", unstreamed_share: {share:g}" if share else "")

@@ -613,6 +613,26 @@ TEST_F(DispatcherTest, ARequestLeavesASilentWorkerAfterItsPatience) {
   expect_no_load();
 }
 
+// Nobody sees the first token of an answer in one piece. That one is assumed shows no life.
+TEST_F(DispatcherTest, ARequestLeavesASilentWorkerThoughItsFirstTokenIsAssumed) {
+  const Ticket ticket = start();
+  const WorkerId worker = ticket.decision.worker;
+  const auto at = [&](int ms) { return now_ + std::chrono::milliseconds(ms); };
+  EXPECT_EQ(dispatcher_.check(at(1'000)).ask, std::vector<WorkerId>{worker});
+  const auto other = dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr}, at(1'500));
+  ASSERT_TRUE(other);
+  ASSERT_NE(other->decision.worker, worker);
+  ASSERT_EQ(router_.loads().load(worker).decoding, 1U) << "the decision assumed it";
+  const Dispatcher::Findings found = dispatcher_.check(at(2'000));
+  ASSERT_EQ(found.leave.size(), 1U);
+  EXPECT_EQ(found.leave[0].request, ticket.handle);
+  EXPECT_FALSE(fleet_.views()[worker.value()].available);
+  EXPECT_TRUE(dispatcher_.leave(ticket.handle, AttemptFailure::kSilent, at(2'000)));
+  dispatcher_.finish(other->handle, Outcome::kCompleted, at(2'100));
+  dispatcher_.finish(ticket.handle, Outcome::kCompleted, at(2'100));
+  expect_no_load();
+}
+
 TEST_F(DispatcherTest, OtherAnswersOfTheWorkerKeepARequestThere) {
   const auto stream = dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr, .streams = true}, now_);
   ASSERT_TRUE(stream);

@@ -69,6 +69,31 @@ TEST_F(RouterUnseenTest, ARequestWaitsForItsFirstTokenNoLongerThanForecast) {
   EXPECT_EQ(load(), WorkerLoad{});
 }
 
+TEST_F(RouterUnseenTest, ANewWorkerIsHeldBackUntilAnAnswerIsSeen) {
+  fleet_.push_back(fleet_[0]);
+  fleet_[1].most_waiting = 1;
+  Router router({.model = "m", .block_size = 32, .workers = 2, .mode = spec::RoutingMode::kKv});
+  const auto route = [&] {
+    now_ += std::chrono::seconds(60);
+    return router
+        .route({.request = RequestId(++requests_), .prompt_tokens = 4'000, .blocks = nullptr, .excluded = {}}, fleet_,
+               now_)
+        .value();
+  };
+  std::vector<Decision> at_new;
+  for (int i = 0; i < 8; ++i) {
+    const Decision decision = route();
+    if (decision.worker == WorkerId(1)) at_new.push_back(decision);
+  }
+  ASSERT_EQ(at_new.size(), 1U);
+  EXPECT_EQ(router.loads().load(WorkerId(1)).decoding, 1U);
+  EXPECT_EQ(router.loads().assumed(WorkerId(1)), 1U);
+  EXPECT_EQ(router.log().newest(0).held_back, std::vector{WorkerId(1)});
+  router.on_whole_answer(at_new[0].request, {.tokens = 20, .prompt_tokens = 4'000}, now_);
+  EXPECT_EQ(router.loads().assumed(WorkerId(1)), 0U);
+  EXPECT_EQ(route().worker, WorkerId(1)) << "the one with less to do";
+}
+
 TEST_F(RouterUnseenTest, AStreamWaitsUntilItsFirstTokenIsThere) {
   const Decision decision = route(4'000, true);
   now_ += std::chrono::seconds(60);

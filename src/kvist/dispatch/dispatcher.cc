@@ -115,7 +115,7 @@ std::optional<routing::Decision> Dispatcher::on_attempt_failed(DispatchHandle ha
     router_->on_failed(live.attempt, fmt::format("{} behind {} tokens of the answer: {}", to_string(failure),
                                                  resumed_tokens, problem));
     // A worker whose answer broke off had accepted the request, so the refusals before it no longer matter.
-    if (const auto* const routed = router_->find(live.attempt); routed != nullptr && routed->decoding)
+    if (const auto* const routed = router_->find(live.attempt); routed != nullptr && routed->has_begun())
       live.query.excluded.clear();
     live.query.prompt_tokens = live.prompt_tokens + resumed_tokens;
   } else {
@@ -283,7 +283,7 @@ void Dispatcher::on_bad_answer(WorkerId worker, AttemptFailure failure, std::str
 
 bool Dispatcher::has_begun(const DispatchedRequest& request) const {
   const routing::RoutedRequest* const attempt = router_->find(request.attempt);
-  return attempt != nullptr && attempt->decoding;
+  return attempt != nullptr && attempt->has_begun();
 }
 
 // Another worker took the request, so it was not the client's fault that the first ones refused it.
@@ -444,7 +444,7 @@ void Dispatcher::finish(DispatchHandle handle, Outcome outcome, TimePoint now) {
   if (const routing::RoutedRequest* const routed = router_->find(ended.attempt)) {
     charge(ended, ended.prompt_tokens + static_cast<double>(routed->output_tokens), now);
     // No first token was reported, but an answer that has ended had one.
-    if (outcome == Outcome::kCompleted && !routed->decoding && ended.generates) on_warm_answer(ended.worker);
+    if (outcome == Outcome::kCompleted && !routed->has_begun() && ended.generates) on_warm_answer(ended.worker);
   }
   // If no failure was reported, the outcome says how the request ended, in the same word as in metrics and logs.
   if (outcome == Outcome::kClientGone || outcome == Outcome::kRefused)

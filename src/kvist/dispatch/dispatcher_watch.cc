@@ -11,7 +11,7 @@ Dispatcher::Findings Dispatcher::check(TimePoint now) {
   live_.for_each_handle([&](DispatchHandle handle, DispatchedRequest& request) {
     if (!request.at_worker || request.paused) return;
     const routing::RoutedRequest* const routed = router_->find(request.attempt);
-    if (routed == nullptr || routed->decoding) return;
+    if (routed == nullptr || routed->has_begun()) return;
     const SilenceWatch::Verdict verdict = silence_.judge(request.wait, request.worker, now);
     if (verdict == SilenceWatch::Verdict::kWait) return;
     if (verdict == SilenceWatch::Verdict::kLeave)

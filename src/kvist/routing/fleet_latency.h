@@ -84,11 +84,10 @@ class FleetLatency {
     for (std::size_t at = 0; at < sizeof(Worker); at += kLine) __builtin_prefetch(worker + at);
   }
 
-  void observe_step(WorkerId id, std::uint32_t batch, std::uint64_t context_tokens, double gap_ms, TimePoint now,
-                    double weight = 1) {
+  void observe_step(WorkerId id, std::uint32_t batch, std::uint64_t context_tokens, double gap_ms, TimePoint now) {
     Worker& worker = workers_[id.value()];
-    worker.model.observe_step(batch, context_tokens, gap_ms, weight);
-    fleet_.observe_step(batch, context_tokens, gap_ms, weight);
+    worker.model.observe_step(batch, context_tokens, gap_ms);
+    fleet_.observe_step(batch, context_tokens, gap_ms);
     take_evidence(worker, gap_ms / 1e3, now);
   }
   void observe_first_token(WorkerId id, const FirstTokenSample& sample, TimePoint now) {

@@ -71,15 +71,15 @@ double LatencyModel::first_token_ms(double step_ms, const PrefillWork& work) con
   return std::max(0.0, filter_.weight(0) + filter_.weight(1) * step_ms + prefill_ms(work));
 }
 
-void LatencyModel::observe_step(std::uint32_t batch, std::uint64_t context_tokens, double gap_ms, double weight) {
+void LatencyModel::observe_step(std::uint32_t batch, std::uint64_t context_tokens, double gap_ms) {
   const double expected = step_ms(batch, context_tokens);
   step_error_.observe(expected, gap_ms);
   const double believed = std::clamp(gap_ms, expected / kOutlier, expected * kOutlier);
   const bool at_once = batch >= seen_.size();
   if (at_once) seen_.resize(batch + 1);
   Entry& entry = seen_[batch];
-  entry.weight = std::min(entry.weight + weight, 1 / kLeastStepShare);
-  entry.ratio += (believed / prior_ms(batch, context_tokens) - entry.ratio) * std::min(1.0, weight / entry.weight);
+  entry.weight = std::min(entry.weight + 1, 1 / kLeastStepShare);
+  entry.ratio += (believed / prior_ms(batch, context_tokens) - entry.ratio) * (1 / entry.weight);
   ++steps_since_smooth_;
   if (++since_smooth_ >= kSmoothEvery || at_once) smooth();
 }

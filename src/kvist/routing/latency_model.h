@@ -63,9 +63,10 @@ struct WholeAnswerSample {
 /// tiles). An entry with observations of its own uses these; one without any is interpolated from the nearest entries.
 /// The four weights of the first token are estimated by a Kalman filter whose state drifts slowly. A request that
 /// waited behind another prompt gives an observation of prefill alone: the time from that prompt's first token to its
-/// own. Outliers are clipped to a range around the expectation, so that a stall changes little, while a lasting change
-/// prevails within tens of observations. Prior: a linear step time, which may be wrong by an order of magnitude.
-/// Threads: one. Memory: one entry per batch size up to the largest observed.
+/// own. An answer that came whole gives the sum of its first token and its steps, whose factor is the filter's fifth
+/// weight, and so teaches all of them together. Outliers are clipped to a range around the expectation, so that a stall
+/// changes little, while a lasting change prevails within tens of observations. Prior: a linear step time, which may be
+/// wrong by an order of magnitude. Threads: one. Memory: one entry per batch size up to the largest observed.
 class LatencyModel {
  public:
   explicit LatencyModel(const spec::StepTimeSpec& prior);
@@ -77,9 +78,8 @@ class LatencyModel {
     return filter_.weight(2) * work.uncached + filter_.weight(3) * work.pairs();
   }
 
-  /// Takes the gap between two tokens of one request, with `batch` sequences decoding and no prompt being computed, or
-  /// a mean of such gaps that counts for `weight` of them.
-  void observe_step(std::uint32_t batch, std::uint64_t context_tokens, double gap_ms, double weight = 1);
+  /// Takes the gap between two tokens of one request, with `batch` sequences decoding and no prompt being computed.
+  void observe_step(std::uint32_t batch, std::uint64_t context_tokens, double gap_ms);
   /// Returns whether the weights were learned from it. Not every first token says something about them.
   bool observe_first_token(const FirstTokenSample& sample);
   /// Learns from the sum of a time to first token and of the steps after it. What one of the two was follows from what

@@ -21,12 +21,21 @@ void LoadTracker::add(const RoutedRequest& request) {
 }
 
 void LoadTracker::on_first_token(RoutedRequest& request) {
+  if (request.assumed) --assumed_[request.worker.value()];
+  request.assumed = false;
   if (request.decoding) return;
   request.decoding = true;
   WorkerLoad& load = loads_[request.worker.value()];
   load.prefill_tokens -= request.uncached_tokens;
   load.context_tokens += request.prompt_tokens + request.output_tokens;
   ++load.decoding;
+}
+
+void LoadTracker::assume_first_token(RoutedRequest& request) {
+  if (request.decoding) return;
+  on_first_token(request);
+  request.assumed = true;
+  ++assumed_[request.worker.value()];
 }
 
 void LoadTracker::on_progress(RoutedRequest& request, std::uint64_t tokens) {
@@ -46,6 +55,7 @@ void LoadTracker::on_run_step(WorkerId worker, std::uint64_t requests) {
 void LoadTracker::remove(const RoutedRequest& request) {
   WorkerLoad& load = loads_[request.worker.value()];
   load.prompt_blocks -= is_counted_only(request) ? request.new_blocks : prompts_.remove(request.worker, request.blocks);
+  if (request.assumed) --assumed_[request.worker.value()];
   if (request.decoding) {
     --load.decoding;
     load.context_tokens -= request.prompt_tokens + request.output_tokens;

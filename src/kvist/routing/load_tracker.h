@@ -28,13 +28,16 @@ struct WorkerLoad {
 /// is zero in all fields. Threads: the router's.
 class LoadTracker {
  public:
-  explicit LoadTracker(std::size_t workers) : loads_(workers), own_blocks_(workers), progress_(workers) {}
+  explicit LoadTracker(std::size_t workers)
+      : loads_(workers), own_blocks_(workers), assumed_(workers), progress_(workers) {}
 
   /// Adds the request to its worker's load. Requires: the request's worker and prompt are set.
   void add(const RoutedRequest& request);
-  /// The prompt is computed. Further calls for the request do nothing. Requires: the request was added. The next two
+  /// The prompt is computed. Further calls for the request do nothing. Requires: the request was added. The next three
   /// calls require the same.
   void on_first_token(RoutedRequest& request);
+  /// As on_first_token(), but nobody saw it. The first token may be seen later.
+  void assume_first_token(RoutedRequest& request);
   void on_progress(RoutedRequest& request, std::uint64_t tokens);
   /// So many requests of the worker, which all decode, have one token more. on_moved() has to follow for those whose
   /// answers have come to another bin.
@@ -43,6 +46,8 @@ class LoadTracker {
   void remove(const RoutedRequest& request);
 
   [[nodiscard]] const WorkerLoad& load(WorkerId worker) const { return loads_.at(worker.value()); }
+  /// Of the worker's requests that decode, those of which that is only assumed.
+  [[nodiscard]] std::uint32_t assumed(WorkerId worker) const { return assumed_.at(worker.value()); }
   /// The sum of RoutedRequest::own_blocks of the worker's requests.
   [[nodiscard]] std::uint64_t own_blocks(WorkerId worker) const { return own_blocks_.at(worker.value()); }
   /// How far the answers of the worker's requests are.
@@ -66,6 +71,7 @@ class LoadTracker {
  private:
   std::vector<WorkerLoad> loads_;          // by WorkerId
   std::vector<std::uint64_t> own_blocks_;  // by WorkerId
+  std::vector<std::uint32_t> assumed_;     // by WorkerId
   std::vector<OutputProgress> progress_;   // by WorkerId
   PrefixUse prompts_;
   std::size_t requests_ = 0;

@@ -48,7 +48,7 @@ struct RoutedRequest {
   RequestId id;
   WorkerId worker;
   bool decoding = false;  ///< its first token has arrived, or must have arrived (LoadTracker)
-  bool assumed = false;   ///< that is only assumed, because the answer is not streamed
+  bool assumed = false;   ///< that is only assumed, because the answer is not streamed (LoadTracker)
   bool of_peer = false;   ///< another gateway gave it to the worker: nothing is learned from its times
   std::uint32_t prompt_tokens = 0;
   std::uint32_t uncached_tokens = 0;  ///< prompt tokens that the worker has to compute
@@ -66,6 +66,9 @@ struct RoutedRequest {
   std::uint64_t decision = 0;  ///< its number in the DecisionLog
   std::uint64_t reuse = 0;     ///< its number in the ReusedPrefixes; 0: none
   std::uint64_t told = 0;      ///< its number towards other gateways (LoadObserver); 0: none
+
+  /// Whether something of its answer has been seen, which shows that its worker is alive.
+  [[nodiscard]] bool has_begun() const { return decoding && !assumed; }
 };
 
 /// The router's table. A request is in it from route() to on_finished().

@@ -432,7 +432,7 @@ void Router::on_finished(RequestHandle handle, bool completed, TimePoint now) {
   runs_.leave(*request);
   log_.on_finished(request->decision, completed, request->output_tokens, now);
   // No first token was reported for an answer that arrived whole and without usage.
-  const bool computed = (request->decoding && !request->assumed) || completed;
+  const bool computed = request->has_begun() || completed;
   unseen_.remove(*request);
   if (request->of_peer) {
     caches_.on_peer_finished(*request, computed, now);

@@ -42,9 +42,8 @@ void Router::assume_first_tokens_before(const RoutedRequest& request) {
 void Router::assume_first_token(RoutedRequest& request) {
   on_worker_changed(request.worker);
   if (request.decoding) return;
-  request.assumed = true;
   if (observer_ != nullptr) observer_->on_first_token(request);
-  loads_.on_first_token(request);
+  loads_.assume_first_token(request);
 }
 
 }  // namespace kvist::routing

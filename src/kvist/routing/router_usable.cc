@@ -43,7 +43,7 @@ void Router::leave_out_new_workers(std::span<const WorkerView> fleet) {
     const std::uint32_t most = fleet[usable.worker.value()].most_waiting;
     if (most == 0) return false;
     const WorkerLoad& load = loads_.load(usable.worker);
-    return load.requests - load.decoding >= most;
+    return load.requests - load.decoding + loads_.assumed(usable.worker) >= most;
   };
   const auto full = static_cast<std::size_t>(std::ranges::count_if(usable_.all(), is_full));
   if (full == 0 || full == usable_.size()) return;

@@ -20,10 +20,10 @@ class WeightFilter {
   void learn(const Row& x, double observed, double deviation);
   /// Time has passed, so that the weights are a little less certain.
   void drift();
-  /// Something else than this filter has learned of a weight: what is known of it here is worth less by a factor.
+  /// The true value of a weight may have changed, because something outside this filter did: its variance grows by
+  /// `factor`, at most to the prior's.
   void doubt(std::size_t weight, double factor);
 
-  [[nodiscard]] const Row& weights() const { return weights_; }
   [[nodiscard]] double weight(std::size_t i) const { return weights_[i]; }
   /// Of the sum over `x` and that over `y`; with the same row twice the variance.
   [[nodiscard]] double covariance(const Row& x, const Row& y) const;
