@@ -16,7 +16,7 @@ ONLY ?=
 SECONDS_EACH ?= 60
 TARGETS ?=
 
-.PHONY: help build laboratory demo demo-cpu test peers cluster-test faults test-aarch64 bench bench-loadgen experiments routing routing-traces routing-learning routing-unstreamed gateways endpoint-picker image format lint asan tsan fuzz clean
+.PHONY: help build laboratory demo demo-cpu test peers cluster-test faults test-aarch64 bench bench-loadgen experiments routing routing-traces routing-learning routing-unstreamed routing-hold gateways endpoint-picker image format lint asan tsan fuzz clean
 
 help:
 	@echo "make demo         install what is missing, build, run the demo sweep, print the table"
@@ -33,6 +33,7 @@ help:
 	@echo "make routing-traces    the same on a production-like trace and fleets of 6 to 16 workers; TRACE=FILE: on another too"
 	@echo "make routing-learning  how long kv needs to learn: wrong priors, workers that slow down, restart, change"
 	@echo "make routing-unstreamed  what answers that are not streamed change: kv beside itself and beside other policies"
+	@echo "make routing-hold  requests that wait until a cache has room: agents beyond memory, and what it changes elsewhere"
 	@echo "make gateways     several gateways against one, simulated and in real processes over NATS; writes docs/results/gateways.md"
 	@echo "make endpoint-picker   a real Envoy before kvist epp: decisions, faults, costs; writes docs/results/endpoint-picker.md"
 	@echo "make image        a container image of the stripped binary with its bill of materials, and its test"
@@ -133,6 +134,9 @@ routing-learning: laboratory
 
 routing-unstreamed: laboratory
 	@scripts/routing/unstreamed.py $(RELEASE)/bin/kvist
+
+routing-hold: laboratory
+	@scripts/routing/hold.py $(RELEASE)/bin/kvist
 
 fuzz:
 	@scripts/install-dependencies --tests --lint

@@ -119,6 +119,44 @@ TEST(Level, AnswersThatAreNotStreamedDoNotLookLikeAQueue) {
   EXPECT_LT(waiting(0.5), 1.5 * seen + 0.5);
 }
 
+// Conversations whose histories need 1.5 times the memory. Each would evict the next one's, and all of the time would
+// go into computing them anew. If some wait, those that go on have theirs.
+TEST(Level, AGatewayThatHoldsRequestsKeepsCachesThatAreTooSmallForAll) {
+  spec::SweepSpec sweep = small_sweep(2);
+  for (spec::WorkerSpec& worker : sweep.deployment.workers) {
+    worker.kv_blocks = 3'000;
+    worker.max_batch_size = 32;
+    worker.max_model_len = 20'000;
+    worker.step_time.per_prefill_token = std::chrono::microseconds(300);
+    worker.output_length = {.mean_tokens = 30, .standard_deviation_tokens = 4};
+  }
+  sweep.workload.starters = 0;
+  sweep.workload.starter_tokens_min = 6'000;
+  sweep.workload.starter_tokens_max = 8'000;
+  sweep.workload.turns_min = sweep.workload.turns_max = 10;
+  sweep.workload.request_timeout = std::chrono::minutes(10);
+  sweep.method.warmup = std::chrono::seconds(120);
+  sweep.method.window = std::chrono::seconds(300);
+  const auto cached_share = [&](bool holds, RoutingMode mode) {
+    sweep.deployment.gateway.hold.enabled = holds;
+    const LevelRun run = run_level(sweep, {.mode = mode, .concurrency = 40, .seed = 5});
+    std::uint64_t cached = 0;
+    std::uint64_t prompts = 0;
+    for (const workload::TurnSample& turn : run.turns) {
+      EXPECT_NE(turn.outcome, TurnOutcome::kFailed) << turn.error;
+      cached += turn.cached_tokens;
+      prompts += turn.prompt_tokens;
+    }
+    return std::pair(run.turns.size(), static_cast<double>(cached) / static_cast<double>(prompts));
+  };
+  const auto [turns, share] = cached_share(false, RoutingMode::kKv);
+  const auto [held_turns, held_share] = cached_share(true, RoutingMode::kKv);
+  EXPECT_GT(10 * held_turns, 13 * turns);
+  EXPECT_GT(held_share, share + 0.3);
+  EXPECT_EQ(cached_share(true, RoutingMode::kRoundRobin), cached_share(false, RoutingMode::kRoundRobin))
+      << "the other modes do what is published of them";
+}
+
 /// Levels of one load, each as a separate run.
 std::vector<LevelRun> run_levels(const spec::SweepSpec& sweep, const std::vector<LevelPlan>& levels) {
   std::vector<LevelRun> runs(levels.size());

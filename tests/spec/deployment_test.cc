@@ -250,6 +250,7 @@ threads: 4
 max_in_flight: 100
 max_retries: 0
 admission: {enabled: false, max_wait: 5 s, standing_wait: 250 ms}
+hold: {enabled: true, max_wait: 7 s}
 scaling: {utilisation: 0.6, window: 20 s}
 retry_budget: {per_request: 0.5, per_second: 2, most: 30, at_start: 10}
 ejection: {failures_in_a_row: 3, failure_share: 0.25, least_answers: 8, window: 10 s, time: 1 s, longest_time: 1 min}
@@ -293,6 +294,7 @@ record: {file: a.jsonl, max_file: 1 MiB, files: 2}
                        .longest_time = std::chrono::minutes(1)};
   expected.admission = {
       .enabled = false, .max_wait = std::chrono::seconds(5), .standing_wait = std::chrono::milliseconds(250)};
+  expected.hold = {.enabled = true, .max_wait = std::chrono::seconds(7)};
   expected.scaling = {.utilisation = 0.6, .window = std::chrono::seconds(20)};
   expected.migration = {.enabled = false, .max = 2, .max_tokens = 1'000, .max_request_bytes = 64U << 10};
   expected.model_interval = std::chrono::seconds(7);
@@ -374,6 +376,8 @@ TEST(GatewaySpecTest, ErrorsAboutWorkersThatFail) {
               StartsWith("test.yaml:1: admission.max_wait: "));
   EXPECT_THAT(message(read_gateway(parsed("admission: {max_wait: 2 s, standing_wait: 3 s}\n"))),
               HasSubstr("is above max_wait"));
+  EXPECT_THAT(message(read_gateway(parsed("hold: {max_wait: 0 s}\n"))), StartsWith("test.yaml:1: hold.max_wait: "));
+  EXPECT_THAT(message(read_gateway(parsed("hold: {most: 1 s}\n"))), HasSubstr("max_wait"));
   EXPECT_THAT(message(read_gateway(parsed("migration: {max: 0}\n"))), StartsWith("test.yaml:1: migration.max: "));
   EXPECT_THAT(message(read_gateway(parsed("migration: {max_request: 5 B}\n"))),
               HasSubstr("migration.max_request: must be at least 1 KiB"));

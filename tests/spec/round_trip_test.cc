@@ -281,6 +281,7 @@ class RoundTripTest : public testing::Test {
     if (number(0, 1) == 1) g.admission.enabled = number(0, 1) == 1;
     if (number(0, 1) == 1) g.admission.max_wait = duration(10'000'000);
     if (number(0, 1) == 1) g.admission.standing_wait = std::min(g.admission.max_wait, duration(10'000'000));
+    if (number(0, 1) == 1) g.hold = {number(0, 1) == 1, duration(1'000'000)};
     if (number(0, 1) == 1)
       g.migration = {number(0, 1) == 1, number(1, 100), number(1, 1'000'000), number<std::uint64_t>(1'024, 1LL << 40)};
     g.model_interval = duration(10'000'000);

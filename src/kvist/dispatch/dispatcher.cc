@@ -13,6 +13,7 @@ Dispatcher::Options Dispatcher::Options::of(const spec::ServedModelSpec& model, 
   return {.max_in_flight = model.max_in_flight,
           .max_retries = model.max_retries,
           .admission = model.admission.enabled.value_or(admits_by_wait) ? std::optional(model.admission) : std::nullopt,
+          .hold = model.hold,
           .retry_budget = model.retry_budget,
           .ejection = model.ejection,
           .warm_up = model.warm_up,
@@ -40,9 +41,14 @@ Started Dispatcher::start(const RequestProfile& profile, TimePoint now) {
   if (!has_room()) {
     demand_.on_refused();
     counters_.without_worker.add(Outcome::kRejected);
-    return std::unexpected(admission_.refuse_in_flight(profile.admission, live_.size()));
+    return std::unexpected(admission_.refuse_in_flight(profile.admission, live_.size() + holds_.size()));
   }
   budget_.on_request(now);
+  return *try_start(profile, std::nullopt, now, nullptr);
+}
+
+std::optional<Started> Dispatcher::try_start(const RequestProfile& profile, std::optional<TimePoint> came,
+                                             TimePoint now, HoldCheck* hold) {
   last_id_ = RequestId(last_id_.value() + 1);
   DispatchedRequest request;
   request.query = {.request = last_id_,
@@ -62,18 +68,25 @@ Started Dispatcher::start(const RequestProfile& profile, TimePoint now) {
   request.carried = profile.carried;
   std::optional<WaitAdmission::Check> check;
   if (options_.admission && !profile.admission.exempt) check = admission_.check(profile.admission, now);
-  const auto decision = route(profile, request.query, now, check ? &*check : nullptr);
+  routing::AdmissionCheck* admits = check ? &*check : nullptr;
+  if (hold != nullptr) {
+    hold->also(admits);
+    admits = hold;
+  }
+  const auto decision = route(profile, request.query, now, admits);
   if (!decision) {
     const bool waits = decision.error().code == ErrorCode::kResourceExhausted;
-    if (waits) demand_.on_refused();
+    if (waits && hold != nullptr && hold->holds()) return std::nullopt;
+    if (waits && !came) demand_.on_refused();
     counters_.without_worker.add(waits ? Outcome::kRejected : Outcome::kNoWorker);
     return std::unexpected(waits ? admission_.refuse(*check) : Refusal(decision.error()));
   }
   request.tenant = profile.admission.tenant;
   charge(request, profile.prompt_tokens + router_->forecaster().output_lengths().mean_tokens(), now);
   give(request, *decision, now);
-  demand_.on_started();
-  return Ticket{.handle = live_.insert(std::move(request)), .decision = *decision};
+  if (!came) demand_.on_started();
+  return Ticket{
+      .handle = live_.insert(std::move(request)), .decision = *decision, .held = came ? now - *came : Duration(0)};
 }
 
 DispatchedRequest& Dispatcher::live(DispatchHandle handle) {

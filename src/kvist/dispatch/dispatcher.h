@@ -15,8 +15,11 @@
 #include "kvist/dispatch/attempt_failure.h"
 #include "kvist/dispatch/fleet.h"
 #include "kvist/dispatch/fleet_demand.h"
+#include "kvist/dispatch/hold_check.h"
+#include "kvist/dispatch/hold_queue.h"
 #include "kvist/dispatch/outcome.h"
 #include "kvist/dispatch/outlier_watch.h"
+#include "kvist/dispatch/request_profile.h"
 #include "kvist/dispatch/retry_budget.h"
 #include "kvist/dispatch/silence_watch.h"
 #include "kvist/dispatch/stall_watch.h"
@@ -26,26 +29,6 @@
 #include "kvist/spec/deployment.h"
 
 namespace kvist::dispatch {
-
-/// What has to be known of a request to route it.
-struct RequestProfile {
-  std::uint32_t prompt_tokens = 0;
-  routing::BlockKeys blocks;
-  std::vector<routing::PromptKeys> otherwise = {};  ///< for workers that tokenize the prompt's text differently
-  bool reads_cache = true;    ///< false: the engine computes all of the prompt, whatever is cached
-  std::uint64_t session = 0;  ///< hash of the session that the client named; 0: none
-  std::string adapter = {};   ///< of the model (LoRA), that it asks for; empty: none
-  std::string name = {};      ///< the client's name for the request
-  bool streams = false;       ///< its tokens arrive one by one, so that a stall can be noticed
-  bool generates = true;      ///< the worker has to compute something for it
-  bool repeatable = true;     ///< it may be tried on a worker that is in doubt, and then elsewhere
-  /// A proxy that asked for a worker carries the request and tries others by itself, so the dispatcher never gives it
-  /// to another one.
-  bool carried = false;
-  std::vector<WorkerId> excluded = {};  ///< workers that it must not go to
-  std::size_t fallbacks = 0;            ///< how many further workers the decision is to name
-  AdmissionProfile admission = {};
-};
 
 /// A worker's refusal that may be the client's fault (is_disputed()).
 struct Dispute {
@@ -82,9 +65,21 @@ using DispatchHandle = SlotHandle<DispatchedRequest>;
 struct Ticket {
   DispatchHandle handle;
   routing::Decision decision;
+  Duration held{};  ///< how long it waited here before that
 };
 
 using Started = std::expected<Ticket, Refusal>;
+
+/// A request that came: it was started or refused, or it is held.
+struct Arrived {
+  std::optional<Started> started = {};
+  HoldId held = {};  ///< if it was not started
+};
+/// A request that is held no longer.
+struct Released {
+  HoldId id;
+  Started started;
+};
 
 /// Cumulative counts, for metrics.
 struct DispatchCounters {
@@ -95,6 +90,9 @@ struct DispatchCounters {
   std::uint64_t free_retries = 0;         ///< further attempts that were not (Dispatcher::is_free())
   std::uint64_t retries_over_budget = 0;  ///< attempts that were not made because the retry budget was used up
   [[nodiscard]] std::uint64_t retries() const { return paid_retries + free_retries; }
+  std::uint64_t held = 0;           ///< requests that were held
+  std::uint64_t held_too_long = 0;  ///< of these, those that no worker had room for within HoldSpec::max_wait
+  Duration held_time{};             ///< of those that are held no longer
   // Of requests whose worker reported usage: the router's predictions and the engine's figures.
   std::uint64_t usage_reports = 0;
   std::uint64_t prompt_tokens = 0;
@@ -112,6 +110,7 @@ class Dispatcher {
     std::uint32_t max_in_flight = 4'096;
     std::uint32_t max_retries = 2;
     std::optional<spec::AdmissionSpec> admission = {};  ///< nothing: no request is refused for its wait
+    spec::HoldSpec hold = {};
     RetryBudget::Options retry_budget = {};
     spec::EjectionSpec ejection = {};
     spec::WarmUpSpec warm_up = {};
@@ -126,10 +125,22 @@ class Dispatcher {
   Dispatcher(const Options& options, Fleet& fleet, routing::Router& router);
 
   /// Whether start() would admit a request. It is asked before a request is read, to save that work.
-  [[nodiscard]] bool has_room() const { return live_.size() < options_.max_in_flight; }
+  [[nodiscard]] bool has_room() const { return live_.size() + holds_.size() < options_.max_in_flight; }
   /// Admits and routes a request. Returns kUnavailable if `max_in_flight` is reached or no worker is available,
   /// kResourceExhausted if it would wait too long (WaitAdmission).
   [[nodiscard]] Started start(const RequestProfile& profile, TimePoint now);
+  /// As start(), but a request that should wait here (HoldCheck) is held, if Options::hold says so and the mode is kv.
+  /// Then release() has what became of it, unless drop() comes first.
+  [[nodiscard]] Arrived start_or_hold(const RequestProfile& profile, TimePoint now);
+  /// Starts the held requests whose turn it is and for which there is room, and refuses those that waited too long. To
+  /// be called when an answer has begun or ended, and several times a second. Looks at most every kLookPause.
+  [[nodiscard]] std::vector<Released> release(TimePoint now);
+  /// The client of a held request has left. Returns false if it is held no longer.
+  bool drop(HoldId id, TimePoint now);
+  /// The gateway waits no longer: refuses all that are held.
+  [[nodiscard]] std::vector<Released> refuse_held(const Error& error, TimePoint now);
+  [[nodiscard]] std::size_t held() const { return holds_.size(); }
+  static constexpr Duration kLookPause = std::chrono::milliseconds(10);
 
   /// The attempt failed. Returns the decision for the next attempt, or nothing if the request has to end; finish() is
   /// still to be called. `resumed_tokens`: how many tokens of the answer the client has, behind which the next worker
@@ -211,6 +222,16 @@ class Dispatcher {
   [[nodiscard]] const FleetDemand& demand() const { return demand_; }
 
  private:
+  /// start() behind its first checks. Returns nothing if `hold`, which may be null, turned down what was left to choose
+  /// from. `came`: when a request that was held did.
+  [[nodiscard]] std::optional<Started> try_start(const RequestProfile& profile, std::optional<TimePoint> came,
+                                                 TimePoint now, HoldCheck* hold);
+  void measure_prefill(TimePoint now);
+  [[nodiscard]] bool may_hold(const RequestProfile& profile) const;
+  /// What a worker has to do for the request to begin there now.
+  [[nodiscard]] HoldCheck hold_check(const RequestProfile& profile, TimePoint now);
+  [[nodiscard]] Released let_go(HoldId id, Started started, TimePoint now);
+  void release_overdue(TimePoint now, std::vector<Released>& released);
   /// give() begins an attempt, the next function ends it.
   void give(DispatchedRequest& request, const routing::Decision& decision, TimePoint now);
   void take_back(DispatchedRequest& request, TimePoint now);
@@ -248,6 +269,12 @@ class Dispatcher {
   WaitAdmission admission_;
   WarmUp warm_up_;
   FleetDemand demand_;
+  HoldQueue holds_;
+  TimePoint looked_{};            // when release() last did
+  TimePoint next_overdue_{};      // when the next one that waited too long may begin all the same
+  double lately_prefill_ms_ = 0;  // prefill of requests that were routed, older ones less, as of the last of these
+  double routed_prefill_ms_ = 0;
+  TimePoint prefill_measured_{};
   std::vector<bool> hung_;  // by WorkerId: its stall was reported as one
   /// Attempts of requests with disputes, which a good answer decides.
   struct Disputed {

@@ -39,6 +39,8 @@ class FleetDemand {
     ++came_;
     ++refused_;
   }
+  /// It waits at the gateway, because no worker has room. When it is started or refused, that is not told again.
+  void on_held() { on_refused(); }
   void on_ended() { ++ended_; }
   /// What the means are of. It includes the requests of other gateways, as far as these are known.
   struct State {

@@ -214,6 +214,13 @@ Refusal WaitAdmission::refuse_in_flight(const AdmissionProfile& profile, std::si
            fmt::format("{} requests are in flight, which is the most this gateway takes", in_flight)}};
 }
 
+Refusal WaitAdmission::refuse_held(const AdmissionProfile& profile, Duration waited) {
+  count(profile.key_class, RefusalReason::kWait);
+  return {{ErrorCode::kResourceExhausted,
+           fmt::format("the request waited {:.1f} s, and no worker's cache had room for it", to_seconds(waited))},
+          retry_after(to_milliseconds(waited))};
+}
+
 void WaitAdmission::count(const std::string& key_class, RefusalReason reason) {
   const bool is_new = !refused_.contains(key_class);
   RefusalCounts& counts = refused_[is_new && refused_.size() >= kMostClasses ? "(others)" : key_class];

@@ -117,6 +117,9 @@ class WaitAdmission {
   /// `max_in_flight` is reached.
   [[nodiscard]] Refusal refuse_in_flight(const AdmissionProfile& profile, std::size_t in_flight);
 
+  /// It was held for so long, and no worker had room for it.
+  [[nodiscard]] Refusal refuse_held(const AdmissionProfile& profile, Duration waited);
+
   /// Tokens that a key's request takes; negative: an estimate was too high.
   void charge(const Tenant& tenant, double tokens, TimePoint now) { shares_.charge(tenant.id, tokens, now); }
   /// A first token came. Milliseconds: what was forecast when the request went to its worker, and what it took.

@@ -166,7 +166,7 @@ void write_model_status(JsonWriter& json, const ServedModel& model, const KvEven
     for (const std::string& alias : parts.spec.model_aliases) json.value(alias);
     json.end_array();
   }
-  json.field("in_flight", parts.dispatcher.in_flight());
+  json.field("in_flight", parts.dispatcher.in_flight()).field("held_requests", parts.dispatcher.held());
   json.field("block_size", parts.spec.block_size).field("index_keys", events.index_keys);
   json.key("workers").begin_array();
   for (std::uint32_t i = 0; i < parts.fleet.size(); ++i)

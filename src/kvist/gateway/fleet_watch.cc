@@ -35,6 +35,7 @@ void FleetWatch::look() {
     trust_[i] = routing::CacheTrust::kPredicted;
   }
   look_for_stalls();
+  parts_->channel.release();
   const TimePoint now = net::now();
   for (std::uint32_t i = 0; i < parts_->fleet.size(); ++i) {
     if (parts_->fleet.is_vacant(WorkerId(i))) continue;

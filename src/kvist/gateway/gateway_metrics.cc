@@ -54,6 +54,17 @@ void write_admission(const dispatch::WaitAdmission& admission, MetricsPage& page
                "Measured waits over forecast ones, by which these are corrected", ratio, {{"part", part}});
 }
 
+void write_held(const dispatch::Dispatcher& dispatcher, MetricsPage& page) {
+  const dispatch::DispatchCounters& counters = dispatcher.counters();
+  page.gauge("kvist_gateway_held", "Requests that wait until a worker's cache has room for them",
+             number(dispatcher.held()));
+  page.counter("kvist_gateway_held_total", "Requests that waited so", number(counters.held));
+  page.counter("kvist_gateway_held_too_long_total", "Requests for which no worker had room within hold's max_wait",
+               number(counters.held_too_long));
+  page.counter("kvist_gateway_held_seconds_total", "How long those that wait no longer did",
+               to_seconds(counters.held_time));
+}
+
 void write_demand(const dispatch::FleetDemand& fleet, MetricsPage& page) {
   const dispatch::FleetDemand::Demand demand = fleet.demand();
   for (const auto& [resource, workers] :
@@ -91,6 +102,7 @@ void write_requests(const ModelParts& parts, const ProxyReport& proxies, Metrics
   }
   page.gauge("kvist_gateway_in_flight", "Requests under way", number(parts.dispatcher.in_flight()));
   page.gauge("kvist_gateway_max_in_flight", "Most requests admitted at once", parts.spec.max_in_flight);
+  write_held(parts.dispatcher, page);
   write_admission(parts.dispatcher.admission(), page);
   write_demand(parts.dispatcher.demand(), page);
   page.counter("kvist_gateway_retries_total", "Further workers tried", number(counters.retries()));

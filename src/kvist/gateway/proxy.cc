@@ -331,12 +331,12 @@ std::unique_ptr<TrafficRecord> Proxy::record_of(const Arrival& arrival, const di
                                                        .streams = profile.streams});
 }
 
-void Proxy::note_routed(Arrival& arrival, const routing::Decision& decision) {
+void Proxy::note_routed(Arrival& arrival, const dispatch::Ticket& ticket) {
   const TimePoint now = net::now();
   if (arrival.job.kind == RequestKind::kRead) {
-    RequestTimes& times = times_.of(arrival.lease.key_class(), decision.worker);
-    times.routing.observe(now - arrival.asked);
-    times.predicted_wait.observe(from_milliseconds(decision.forecast_wait_ms));
+    RequestTimes& times = times_.of(arrival.lease.key_class(), ticket.decision.worker);
+    times.routing.observe(now - arrival.asked - ticket.held);
+    times.predicted_wait.observe(from_milliseconds(ticket.decision.forecast_wait_ms));
   }
   if (!arrival.report) return;
   arrival.report->decided = now;
@@ -360,7 +360,7 @@ void Proxy::on_started(Arrival& arrival, const dispatch::Started& ticket) {
     report_early_end(arrival, 0, dispatch::Outcome::kClientGone);
     return parts_.channel->finish(ticket->handle, dispatch::Outcome::kClientGone);
   }
-  note_routed(arrival, ticket->decision);
+  note_routed(arrival, *ticket);
   net::HttpRequest& request = arrival.request;
   if (request.method == "HEAD") request.method = "GET";  // the server leaves the body out
   request.headers = headers_for_worker(std::move(request.headers), arrival.request_id, credentials_);

@@ -171,7 +171,7 @@ class Proxy {
   void report_early_end(Arrival& arrival, int status, dispatch::Outcome outcome);
   [[nodiscard]] ArrivalPointer arrive(Api api, net::HttpRequest request,
                                       const std::shared_ptr<net::HttpExchange>& exchange, KeyLease lease);
-  void note_routed(Arrival& arrival, const routing::Decision& decision);
+  void note_routed(Arrival& arrival, const dispatch::Ticket& ticket);
   void look_whether_idle();
   void on_over(const ProxiedRequest& request, dispatch::Outcome outcome);
   /// The requests under way, as owning pointers, because a request that ends is erased from live_.

@@ -86,7 +86,14 @@ void RemoteChannel::send() {
   routing_->loop->post(
       [routing = routing_, self = self_, loop = loop_, messages = std::exchange(messages_, {})]() mutable {
         if (routing->channel == nullptr) return;
-        Answers answers = take(*routing->channel, messages);
+        const auto give_later = [self, loop](AskedHandle asked, const dispatch::Started& ticket) {
+          Answers one;
+          one.started.emplace_back(asked, ticket);
+          loop->post([self, one = std::move(one)]() mutable {
+            if (*self != nullptr) (*self)->give(std::move(one));
+          });
+        };
+        Answers answers = take(*routing->channel, messages, give_later);
         routing->has_room.store(routing->channel->has_room(), std::memory_order_relaxed);
         if (answers.empty()) return;
         loop->post([self = std::move(self), answers = std::move(answers)]() mutable {
@@ -95,8 +102,11 @@ void RemoteChannel::send() {
       });
 }
 
-RemoteChannel::Answers RemoteChannel::take(LocalChannel& channel, std::vector<Message>& messages) {
+RemoteChannel::Answers RemoteChannel::take(LocalChannel& channel, std::vector<Message>& messages,
+                                           const SendsLater& later) {
   Answers answers;
+  // Null once the batch is carried out. What is held until then outlives it.
+  const auto batch = std::make_shared<Answers*>(&answers);
   const Overloaded visit{
       [&](ProgressMessage& message) { channel.on_progress(message.attempt, message.tokens, message.at); },
       [&](FirstTokenMessage& message) { channel.on_first_token(message.attempt, message.at); },
@@ -107,7 +117,10 @@ RemoteChannel::Answers RemoteChannel::take(LocalChannel& channel, std::vector<Me
       [&](DoubtMessage& message) { channel.doubt(message.worker); },
       [&](StartMessage& message) {
         channel.start(std::move(message.profile),
-                      [&](const dispatch::Started& ticket) { answers.started.emplace_back(message.asked, ticket); });
+                      [batch, later, asked = message.asked](const dispatch::Started& ticket) {
+                        if (*batch == nullptr) return later(asked, ticket);
+                        (*batch)->started.emplace_back(asked, ticket);
+                      });
       },
       [&](RerouteMessage& message) {
         channel.reroute(message.request, message.actions, [&](const std::optional<routing::Decision>& decision) {
@@ -117,6 +130,7 @@ RemoteChannel::Answers RemoteChannel::take(LocalChannel& channel, std::vector<Me
       [&](TroubleMessage& message) { channel.on_trouble(message.request, message.actions); },
   };
   for (Message& message : messages) std::visit(visit, message);
+  *batch = nullptr;
   return answers;
 }
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <variant>
@@ -107,12 +108,14 @@ class RemoteChannel final : public RoutingChannel {
     [[nodiscard]] bool empty() const { return started.empty() && rerouted.empty(); }
   };
 
+  using SendsLater = std::function<void(AskedHandle, const dispatch::Started&)>;
+
   static constexpr std::size_t kMaxMessages = 1'024;
   static constexpr Duration kBatchTime = std::chrono::milliseconds(2);
 
   void enqueue(Message message, bool urgent);
-  /// Carries out a batch. Threads: the routing thread.
-  [[nodiscard]] static Answers take(LocalChannel& channel, std::vector<Message>& messages);
+  /// Carries out a batch, and has what comes of held requests sent later. Threads: the routing thread.
+  [[nodiscard]] static Answers take(LocalChannel& channel, std::vector<Message>& messages, const SendsLater& later);
   /// Passes the answers to their callers. Threads: this loop's.
   void give(Answers answers);
 

@@ -1,11 +1,27 @@
 #include "kvist/gateway/routing_channel.h"
 
+#include <utility>
+
 #include "kvist/net/event_loop.h"
 
 namespace kvist::gateway {
 
 void LocalChannel::start(dispatch::RequestProfile profile, Started then) {
-  then(dispatcher_->start(profile, net::now()));
+  dispatch::Arrived came = dispatcher_->start_or_hold(profile, net::now());
+  if (came.started) return then(*came.started);
+  held_.emplace(came.held, std::move(then));
+}
+
+void LocalChannel::release() {
+  if (!held_.empty()) answer(dispatcher_->release(net::now()));
+}
+
+void LocalChannel::refuse_held(const Error& error) {
+  answer(dispatcher_->refuse_held(error, net::now()));
+}
+
+void LocalChannel::answer(std::vector<dispatch::Released> released) {
+  for (const dispatch::Released& one : released) held_.extract(one.id).mapped()(one.started);
 }
 
 void LocalChannel::reroute(dispatch::DispatchHandle request, const dispatch::LifeActions& actions, Rerouted then) {
@@ -18,6 +34,7 @@ void LocalChannel::on_trouble(dispatch::DispatchHandle request, const dispatch::
 
 void LocalChannel::on_first_token(routing::RequestHandle attempt, TimePoint at) {
   dispatcher_->on_first_token(attempt, at);
+  release();
 }
 
 void LocalChannel::on_progress(routing::RequestHandle attempt, std::uint64_t tokens, TimePoint at) {
@@ -26,6 +43,7 @@ void LocalChannel::on_progress(routing::RequestHandle attempt, std::uint64_t tok
 
 void LocalChannel::on_whole_answer(routing::RequestHandle attempt, const routing::WholeAnswer& answer) {
   dispatcher_->on_whole_answer(attempt, answer, net::now());
+  release();
 }
 
 void LocalChannel::on_usage(routing::RequestHandle attempt, std::uint64_t prompt_tokens, std::uint64_t cached_tokens) {
@@ -42,6 +60,7 @@ void LocalChannel::on_reading(dispatch::DispatchHandle request, bool reads) {
 
 void LocalChannel::finish(dispatch::DispatchHandle request, dispatch::Outcome outcome) {
   dispatcher_->finish(request, outcome, net::now());
+  release();
 }
 
 }  // namespace kvist::gateway

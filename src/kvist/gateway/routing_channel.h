@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kvist/base/error.h"
 #include "kvist/base/id.h"
@@ -29,7 +31,7 @@ class RoutingChannel {
   /// Whether start() would admit a request, as far as is known here. It is asked before a request is read, to save that
   /// work.
   [[nodiscard]] virtual bool has_room() const = 0;
-  /// Dispatcher::start().
+  /// Dispatcher::start_or_hold(): the answer of a request that is held comes when it is held no longer.
   virtual void start(dispatch::RequestProfile profile, Started then) = 0;
   /// Reports an attempt that failed, or a worker that stalled, as RequestLife does, and asks for another worker.
   virtual void reroute(dispatch::DispatchHandle request, const dispatch::LifeActions& actions, Rerouted then) = 0;
@@ -64,10 +66,17 @@ class LocalChannel final : public RoutingChannel {
   void on_reading(dispatch::DispatchHandle request, bool reads) override;
   void finish(dispatch::DispatchHandle request, dispatch::Outcome outcome) override;
   void doubt(WorkerId worker) override { doubt_(worker); }
+  /// Dispatcher::release(). To be called several times a second, beside the calls above.
+  void release();
+  /// The gateway waits no longer: the requests that are held are refused.
+  void refuse_held(const Error& error);
 
  private:
+  void answer(std::vector<dispatch::Released> released);
+
   dispatch::Dispatcher* dispatcher_;
   std::function<void(WorkerId)> doubt_ = [](WorkerId) {};
+  std::map<dispatch::HoldId, Started> held_;
 };
 
 }  // namespace kvist::gateway

@@ -191,8 +191,10 @@ class GatewayService final : public Service {
 
   void end_now() override {
     out_of_time_ = true;
-    for (ServedModel* const model : models_.all())
+    for (ServedModel* const model : models_.all()) {
       model->parts.on_each_proxy([](Proxy& proxy) { proxy.break_off_all(); });
+      model->parts.channel.refuse_held({ErrorCode::kUnavailable, "the gateway is shutting down"});
+    }
     if (draining_ == 0) end_drain();
   }
 

@@ -107,6 +107,7 @@ Router::Router(Options options)
       depths_(options.workers),
       shared_(options.workers),
       reused_depths_(options.workers) {
+  if (options.working_set) working_set_.emplace(workers_);
   if (options.shortlist && workers_ > kSmallFleet)
     shortlist_.emplace(forecaster_, CostFloor(forecaster_, loads_, workers_, options.latency_prior), workers_);
 }
@@ -180,6 +181,7 @@ Result<Decision> Router::route(const RouteQuery& query, const FleetView& fleet, 
                                        .decision = number});
   RoutedRequest& routed = *requests_.find(decision.request);
   routed.reuse = reused_.add(chosen.worker, *prompt.keys, known, now);
+  if (working_set_) working_set_->begin(chosen.worker, *prompt.keys, now);
   const auto all_blocks = static_cast<std::uint32_t>(view(*prompt.keys).size());
   routed.own_blocks = all_blocks - std::min(known, all_blocks);
   caches_.on_routed(routed, chosen.limits.kv_blocks, now);
@@ -442,6 +444,7 @@ void Router::on_finished(RequestHandle handle, bool completed, TimePoint now) {
     if (observer_ != nullptr) observer_->on_finished(*request, completed);
   }
   if (!computed) reused_.take_back(request->reuse);
+  if (working_set_) working_set_->end(request->worker, request->blocks, computed, now);
   forecaster_.on_finished(*request, completed, now);
   loads_.remove(*request);
   on_worker_changed(request->worker);
@@ -460,21 +463,27 @@ std::size_t Router::on_kv_events(WorkerId worker, std::span<const kv::KvEvent> e
   return on_kv_events(worker, views_);
 }
 
+// What it held before can neither be displaced nor gone on with.
+void Router::clear_cache(WorkerId worker) {
+  reused_.clear(worker);
+  if (working_set_) working_set_->clear(worker);
+}
+
 void Router::on_event_news(WorkerId worker, const EventNews& news) {
   caches_.on_event_news(worker, news);
-  if (news.cache_emptied) reused_.clear(worker);
+  if (news.cache_emptied) clear_cache(worker);
 }
 
 void Router::on_worker_restarted(WorkerId worker) {
   caches_.on_restarted(worker);
-  reused_.clear(worker);
+  clear_cache(worker);
 }
 
 void Router::forget(WorkerId worker) {
   remove_peer_requests(worker);
   KVIST_CHECK(loads_.load(worker) == WorkerLoad{}, "a worker is forgotten when no request is left there");
   caches_.forget(worker);
-  reused_.clear(worker);
+  clear_cache(worker);
   forecaster_.forget(worker);
   sessions_.forget(worker);
   if (shortlist_) shortlist_->set_slots(worker, 0);

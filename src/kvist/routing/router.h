@@ -38,6 +38,7 @@
 #include "kvist/routing/usable_worker.h"
 #include "kvist/routing/usable_workers.h"
 #include "kvist/routing/worker_view.h"
+#include "kvist/routing/working_set.h"
 #include "kvist/spec/routing_mode.h"
 #include "kvist/spec/routing_spec.h"
 #include "kvist/spec/step_time_spec.h"
@@ -89,6 +90,7 @@ class Router {
     spec::SessionAffinitySpec session_affinity = {};  ///< in mode kv
     spec::ObjectiveSpec objective = {};               ///< likewise
     spec::StepTimeSpec latency_prior = {};            ///< every worker's step time until its own steps were measured
+    bool working_set = false;  ///< whether working_set() is kept, which takes about as long as one look-up per request
     /// How many candidates log() keeps of a decision, at least the chosen one; 0: all of up to 64 usable workers, and
     /// of more the best 8.
     std::size_t recorded = 0;
@@ -134,6 +136,9 @@ class Router {
   /// Null if the request has left its worker; otherwise valid until it does. Its output_tokens may lag behind while it
   /// is in a run.
   [[nodiscard]] const RoutedRequest* find(RequestHandle request) const { return requests_.find(request); }
+
+  /// What the workers' caches have to hold; null: Options::working_set is false.
+  [[nodiscard]] WorkingSet* working_set() { return working_set_ ? &*working_set_ : nullptr; }
 
   /// Another gateway gave a request to a worker. It counts like one's own from here on: in loads, queues, prompts under
   /// way, reused prefixes, sessions and the lengths of answers, but nothing is learned from when its tokens came. The
@@ -248,6 +253,7 @@ class Router {
   /// Likewise those of requests that came to the same worker before one whose own has come.
   void assume_first_tokens_before(const RoutedRequest& request);
   void assume_first_token(RoutedRequest& request);
+  void clear_cache(WorkerId worker);
   void on_worker_changed(WorkerId worker) {
     if (shortlist_) shortlist_->on_changed(worker);
   }
@@ -263,6 +269,7 @@ class Router {
   LoadTracker loads_;
   DecodeRuns runs_;
   ReusedPrefixes reused_;
+  std::optional<WorkingSet> working_set_;
   Forecaster forecaster_;
   spec::SessionAffinitySpec affinity_;
   spec::ObjectiveSpec objective_;

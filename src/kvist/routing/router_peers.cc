@@ -28,6 +28,7 @@ RequestHandle Router::on_peer_routed(const PeerRequest& request, const WorkerVie
   RoutedRequest& routed = *requests_.find(handle);
   reused_.expire(now);
   routed.reuse = reused_.add(request.worker, request.blocks, request.known_tokens / block_size_, now);
+  if (working_set_) working_set_->begin(request.worker, request.blocks, now);
   const EngineLimits limits = in_blocks_of(block_size_, view.limits);
   caches_.on_peer_routed(routed, limits.kv_blocks, now);
   const ForecastQuery query{.prompt_tokens = request.prompt_tokens,
@@ -52,6 +53,7 @@ void Router::remove_peer_requests(WorkerId worker) {
   });
   for (const RequestHandle handle : there) {
     RoutedRequest& request = *requests_.find(handle);
+    if (working_set_) working_set_->end(request.worker, request.blocks, false, TimePoint());
     loads_.remove(request);
     --peer_requests_;
     requests_.erase(handle);

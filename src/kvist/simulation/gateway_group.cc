@@ -67,6 +67,9 @@ void GatewayGroup::on_event(const Event& event) {
     case EventKind::kGatewayDeadline:
       gateways_[event.subject]->on_deadline();
       return arm(event.subject);
+    case EventKind::kLookAtHeld:
+      gateways_[event.subject]->on_look_at_held();
+      return arm(event.subject);
     case EventKind::kStepAtGateway:
       return on_step(network_->take_step(event));
     case EventKind::kKvEventsAtGateway: {

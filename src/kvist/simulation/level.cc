@@ -239,6 +239,7 @@ void LoadRun::dispatch(const Event& event) {
     case EventKind::kRequestAtGateway:
     case EventKind::kClientGoneAtGateway:
     case EventKind::kGatewayDeadline:
+    case EventKind::kLookAtHeld:
     case EventKind::kPeersDue:
     case EventKind::kPeerMessage:
     case EventKind::kRefusalAtGateway:

@@ -50,6 +50,7 @@ SimulatedGateway::SimulatedGateway(std::size_t number, const spec::SweepSpec& sw
                .session_affinity = spec_.session_affinity,
                .objective = spec_.objective,
                .latency_prior = spec_.latency_prior,
+               .working_set = spec_.hold.enabled,
                .recorded = watch != nullptr ? 0U : 1U,
                .forecasts = &clairvoyance}),
       dispatcher_(dispatch::Dispatcher::Options::of(spec_, false), fleet_, router_) {
@@ -72,13 +73,24 @@ AnswerHead SimulatedGateway::head_of(TurnId id, const Relayed& relayed) const {
 
 void SimulatedGateway::on_request(TurnRequest request) {
   last_read_ = request.id;
+  const TimePoint arrived = network_->arrival_of_request();
   std::vector<TokenId> prompt;
-  dispatch::Started ticket = admit(request, prompt);
+  dispatch::Arrived came = admit(request, prompt);
+  Held held{.request = std::move(request), .arrived = arrived, .prompt = std::move(prompt)};
+  if (came.started) return on_started(*std::move(came.started), std::move(held));
+  const TurnId turn = held.request.id;
+  held_.emplace(came.held, std::move(held));
+  look_at_held_later();
+  if (std::erase(gone_unread_, turn) > 0) on_client_gone(turn);
+}
+
+void SimulatedGateway::on_started(dispatch::Started ticket, Held held) {
+  TurnRequest& request = held.request;
   if (!ticket) {
     network_->refusal_to_client({.turn = request.id, .error = std::move(ticket).error(), .head = {}});
     return;
   }
-  const TimePoint deadline = network_->arrival_of_request() + spec_.upstream_timeout;
+  const TimePoint deadline = held.arrived + spec_.upstream_timeout;
   if (watch_ != nullptr) (*watch_)(router_.log().newest(0));
   Relayed& live = live_.insert(request.id, {.request = ticket->handle,
                                             .life = dispatch::RequestLife(deadline),
@@ -87,17 +99,17 @@ void SimulatedGateway::on_request(TurnRequest request) {
                                             .turn = std::move(request.turn)});
   deadlines_.push(deadline, request.id);
   arm_deadline();
-  act(request.id, live, live.life.on_routed(ticket->decision), std::move(prompt));
+  act(request.id, live, live.life.on_routed(ticket->decision), std::move(held.prompt));
   if (std::erase(gone_unread_, request.id) > 0) on_client_gone(request.id);
 }
 
-dispatch::Started SimulatedGateway::admit(const TurnRequest& request, std::vector<TokenId>& prompt) {
+dispatch::Arrived SimulatedGateway::admit(const TurnRequest& request, std::vector<TokenId>& prompt) {
   const TimePoint arrived = network_->arrival_of_request();
-  if (!dispatcher_.has_room()) return dispatcher_.start({}, arrived);
+  if (!dispatcher_.has_room()) return {.started = dispatcher_.start({}, arrived)};
   clairvoyance_->on_turn(request.turn);
   prompt = template_.render(request.turn.messages, *tokenizer_);
   const kv::BlockHash root = kv::root_hash({.model = spec_.model, .lora = "", .cache_salt = ""});
-  return dispatcher_.start(
+  return dispatcher_.start_or_hold(
       {.prompt_tokens = static_cast<std::uint32_t>(prompt.size()),
        .blocks = std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(root, prompt, spec_.block_size)),
        .session = routing::session_key(workload::session_name(run_seed_, request.turn.session_or_conversation())),
@@ -162,6 +174,7 @@ void SimulatedGateway::on_step(StepMessage step) {
   }
   advance_run(step);
   for (const Piece& piece : step.pieces) relay(piece, step);
+  if (!step.pieces.empty()) release();
   // Pieces of abandoned answers are passed on too; the client ignores them.
   network_->step_to_client(std::move(step));
 }
@@ -217,8 +230,35 @@ void SimulatedGateway::on_kv_events(WorkerId worker, const std::vector<kv::KvEve
   refused_kv_events_ += router_.on_kv_events(worker, events);
 }
 
+void SimulatedGateway::release() {
+  for (dispatch::Released& released : dispatcher_.release(time_->now())) {
+    const auto held = held_.find(released.id);
+    Held request = std::move(held->second);
+    held_.erase(held);
+    on_started(std::move(released.started), std::move(request));
+  }
+}
+
+void SimulatedGateway::look_at_held_later() {
+  constexpr auto kLookPeriod = std::chrono::milliseconds(100);
+  if (held_.empty() || std::exchange(looks_later_, true)) return;
+  time_->schedule(time_->now() + kLookPeriod, {.subject = number_, .worker = {}, .kind = EventKind::kLookAtHeld});
+}
+
+void SimulatedGateway::on_look_at_held() {
+  looks_later_ = false;
+  release();
+  look_at_held_later();
+}
+
 void SimulatedGateway::on_client_gone(TurnId turn) {
   if (turn > last_read_) return gone_unread_.push_back(turn);
+  const auto held = std::ranges::find(held_, turn, [](const auto& waiting) { return waiting.second.request.id; });
+  if (held != held_.end()) {
+    dispatcher_.drop(held->first, time_->now());
+    held_.erase(held);
+    return;
+  }
   if (Relayed* const relayed = live_.find(turn)) act(turn, *relayed, relayed->life.on_client_gone());
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,9 +54,11 @@ class SimulatedGateway {
   /// The worker answered with an error instead of a stream.
   void on_refusal(Refusal refusal);
   void on_step(StepMessage step);
+  /// Looks at held requests, as the live gateway does several times a second.
+  void on_look_at_held();
   void on_kv_events(WorkerId worker, const std::vector<kv::KvEvent>& events);
 
-  [[nodiscard]] bool idle() const { return live_.empty(); }
+  [[nodiscard]] bool idle() const { return live_.empty() && held_.empty(); }
   [[nodiscard]] const dispatch::Fleet& fleet() const { return fleet_; }
   [[nodiscard]] const routing::Router& router() const { return router_; }
   /// For what tells other gateways of its requests, and books theirs.
@@ -73,7 +76,17 @@ class SimulatedGateway {
     workload::StartTurn turn;  // kept for further attempts
   };
 
-  [[nodiscard]] dispatch::Started admit(const TurnRequest& request, std::vector<TokenId>& prompt);
+  /// A request that waits in the dispatcher.
+  struct Held {
+    TurnRequest request;
+    TimePoint arrived;
+    std::vector<TokenId> prompt;
+  };
+
+  [[nodiscard]] dispatch::Arrived admit(const TurnRequest& request, std::vector<TokenId>& prompt);
+  void on_started(dispatch::Started ticket, Held held);
+  void release();
+  void look_at_held_later();
   /// Carries out actions. Returns whether the answer under way continues to the client.
   bool act(TurnId id, Relayed& relayed, dispatch::LifeActions actions, std::vector<TokenId> prompt = {});
   void attempt(TurnId id, const Relayed& relayed, std::vector<TokenId> prompt);
@@ -105,6 +118,8 @@ class SimulatedGateway {
   TurnTable<Relayed> live_;
   Deadlines deadlines_;
   std::optional<TimePoint> armed_deadline_;
+  std::map<dispatch::HoldId, Held> held_;
+  bool looks_later_ = false;
   TurnId last_read_;                 // turns are read in the order of their numbers
   std::vector<TurnId> gone_unread_;  // clients that left before their request was read
   std::uint64_t refused_kv_events_ = 0;

@@ -17,6 +17,7 @@ enum class EventKind : std::uint8_t {
   kRequestAtGateway,     ///< a request was received and read; parcel
   kClientGoneAtGateway,  ///< the client closed the connection; turn
   kGatewayDeadline,      ///< a request's deadline at the gateway; number of the gateway
+  kLookAtHeld,           ///< a gateway looks at the requests that it holds; number of the gateway
   kHealthCheck,          ///< a gateway's health check of a worker is answered; number of the gateway
   kPeersDue,             ///< a gateway has something to tell the others; number of the gateway
   kPeerMessage,          ///< a gateway hears another one; parcel

@@ -193,6 +193,7 @@ struct ServedModelSpec {
   /// Requests have the field `priority` with which they were admitted: the workers schedule by it.
   bool send_priority = false;
   AdmissionSpec admission = {};
+  HoldSpec hold = {};
   ScalingSpec scaling = {};
   RetryBudgetSpec retry_budget = {};
   EjectionSpec ejection = {};

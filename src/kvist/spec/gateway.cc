@@ -107,6 +107,7 @@ Result<void> read_routing(const YamlNode& node, ServedModelSpec& m) {
   KVIST_TRY_VOID(read_field(node, "max_in_flight", m.max_in_flight, 1, 1'000'000));
   KVIST_TRY_VOID(read_field(node, "max_retries", m.max_retries, 0, 100));
   KVIST_TRY_VOID(read_admission(node, m.admission));
+  KVIST_TRY_VOID(read_hold(node, m.hold));
   KVIST_TRY_VOID(read_scaling(node, m.scaling));
   KVIST_TRY_VOID(read_retry_budget(node, m.retry_budget));
   KVIST_TRY_VOID(read_ejection(node, m.ejection));
@@ -210,6 +211,7 @@ void write_model(YamlWriter& out, const ServedModelSpec& m) {
   out.field("health_interval", m.health_interval).field("doubt_interval", m.doubt_interval);
   out.field("max_in_flight", m.max_in_flight).field("max_retries", m.max_retries);
   write_admission(out, m.admission);
+  write_hold(out, m.hold);
   write_scaling(out, m.scaling);
   write_retry_budget(out, m.retry_budget);
   write_ejection(out, m.ejection);

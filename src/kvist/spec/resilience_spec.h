@@ -20,6 +20,14 @@ struct AdmissionSpec {
   bool operator==(const AdmissionSpec&) const = default;
 };
 
+/// Which requests wait at the gateway until a worker's cache has room for them (dispatch/hold_check.h). In mode kv.
+struct HoldSpec {
+  bool enabled = false;
+  Duration max_wait = std::chrono::seconds(60);  ///< at most, and admission's `max_wait` where that refuses requests
+
+  bool operator==(const HoldSpec&) const = default;
+};
+
 /// How many retries all requests together may make (dispatch/dispatcher.h).
 struct RetryBudgetSpec {
   double per_request = 0.2;  ///< added by each new request

@@ -28,6 +28,14 @@ Result<void> read_admission(const YamlNode& gateway, AdmissionSpec& admission) {
   return node->finish();
 }
 
+Result<void> read_hold(const YamlNode& gateway, HoldSpec& hold) {
+  const auto node = gateway.get("hold");
+  if (!node) return {};
+  KVIST_TRY_VOID(read_field(*node, "enabled", hold.enabled));
+  KVIST_TRY_VOID(read_field(*node, "max_wait", hold.max_wait, std::chrono::milliseconds(1)));
+  return node->finish();
+}
+
 Result<void> read_scaling(const YamlNode& gateway, ScalingSpec& scaling) {
   const auto node = gateway.get("scaling");
   if (!node) return {};
@@ -93,6 +101,11 @@ void write_admission(YamlWriter& out, const AdmissionSpec& admission) {
   out.field("max_wait", admission.max_wait);
   if (admission.standing_wait) out.field("standing_wait", *admission.standing_wait);
   out.end_map();
+}
+
+void write_hold(YamlWriter& out, const HoldSpec& hold) {
+  if (hold == HoldSpec{}) return;
+  out.begin_map("hold").field("enabled", hold.enabled).field("max_wait", hold.max_wait).end_map();
 }
 
 void write_scaling(YamlWriter& out, const ScalingSpec& scaling) {

@@ -11,6 +11,8 @@ namespace kvist::spec {
 
 /// Reads `admission` of the gateway's mapping. What is missing keeps its value, as in the next.
 [[nodiscard]] Result<void> read_admission(const YamlNode& gateway, AdmissionSpec& admission);
+/// Reads `hold`.
+[[nodiscard]] Result<void> read_hold(const YamlNode& gateway, HoldSpec& hold);
 /// Reads `scaling`.
 [[nodiscard]] Result<void> read_scaling(const YamlNode& gateway, ScalingSpec& scaling);
 /// Reads `retry_budget` of the gateway's mapping. What is missing keeps its value, as in the next.
@@ -21,6 +23,7 @@ namespace kvist::spec {
 [[nodiscard]] Result<void> read_migration(const YamlNode& gateway, MigrationSpec& migration);
 /// Writes the settings that are not the defaults.
 void write_admission(YamlWriter& out, const AdmissionSpec& admission);
+void write_hold(YamlWriter& out, const HoldSpec& hold);
 void write_scaling(YamlWriter& out, const ScalingSpec& scaling);
 void write_retry_budget(YamlWriter& out, const RetryBudgetSpec& budget);
 void write_ejection(YamlWriter& out, const EjectionSpec& ejection);

@@ -1,0 +1,75 @@
+#include "kvist/routing/working_set.h"
+
+#include <algorithm>
+
+namespace kvist::routing {
+namespace {
+
+/// All prompts that are learned from are booked on one worker, because it does not matter where they were.
+constexpr WorkerId kAnyWorker{0};
+
+}  // namespace
+
+void WorkingSet::begin(WorkerId worker, const BlockKeys& prompt, TimePoint now) {
+  expire(now);
+  learn(prompt, now);
+  blocks_[worker.value()] += set_.add(worker, prompt);
+  (void)recent_.add(kAnyWorker, prompt);
+}
+
+void WorkingSet::end(WorkerId worker, const BlockKeys& prompt, bool computed, TimePoint now) {
+  if (view(prompt).empty()) return;
+  if (!computed) {
+    take_out({.at = now, .worker = worker, .prompt = prompt});
+    (void)recent_.remove(kAnyWorker, prompt);
+    return;
+  }
+  ended_.push_back({.at = now, .worker = worker, .prompt = prompt});
+  recent_ends_.push_back(ended_.back());
+  ends_[view(prompt).back()] = now;
+}
+
+void WorkingSet::take_out(const Ended& ended) {
+  blocks_[ended.worker.value()] -= set_.remove(ended.worker, ended.prompt);
+}
+
+void WorkingSet::expire(TimePoint now) {
+  for (; !ended_.empty() && ended_.front().at + kept_ <= now; ended_.pop_front()) take_out(ended_.front());
+  for (; !recent_ends_.empty() && recent_ends_.front().at + kLongest <= now; recent_ends_.pop_front()) {
+    const Ended& old = recent_ends_.front();
+    (void)recent_.remove(kAnyWorker, old.prompt);
+    const kv::BlockHash last = view(old.prompt).back();
+    if (const TimePoint* const at = ends_.find(last); at != nullptr && *at == old.at) ends_.erase(last);
+  }
+}
+
+void WorkingSet::clear(WorkerId worker) {
+  std::erase_if(ended_, [&](const Ended& ended) {
+    if (ended.worker != worker) return false;
+    take_out(ended);
+    return true;
+  });
+}
+
+std::span<const std::uint32_t> WorkingSet::depths(const BlockKeys& prompt) {
+  std::ranges::fill(depths_, 0);
+  set_.match(view(prompt), depths_);
+  return depths_;
+}
+
+// The deepest block that an earlier prompt has too is that prompt's last one, where this one goes on with it.
+void WorkingSet::learn(const BlockKeys& prompt, TimePoint now) {
+  const std::span<const kv::BlockHash> blocks = view(prompt);
+  if (blocks.empty()) return;
+  std::uint32_t depth = 0;
+  recent_.match(blocks, {&depth, 1});
+  const bool returns = 2 * std::size_t{depth} >= blocks.size();
+  return_share_ += kShare * ((returns ? 1.0 : 0.0) - return_share_);
+  if (!returns) return;
+  const TimePoint* const ended = ends_.find(blocks[depth - 1]);
+  if (ended == nullptr) return;  // it is still in flight, or they part there
+  gap_seconds_ += kShare * (to_seconds(now - *ended) - gap_seconds_);
+  kept_ = std::clamp(kShortest / 3 + from_milliseconds(1e3 * kGaps * gap_seconds_), kShortest, kLongest);
+}
+
+}  // namespace kvist::routing

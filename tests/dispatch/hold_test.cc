@@ -1,0 +1,238 @@
+// Requests that wait at the gateway because no worker's cache has room for them.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kvist/dispatch/dispatcher.h"
+
+namespace kvist::dispatch::hold_test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::uint32_t kBlockSize = 32;
+constexpr std::uint32_t kBlocks = 1'000;  // of a worker's memory
+
+/// A prompt that takes so many hundredths of a worker's memory.
+RequestProfile prompt(std::uint64_t conversation, std::size_t hundredths) {
+  const std::size_t blocks = hundredths * kBlocks / 100;
+  std::vector<kv::BlockHash> hashes;
+  for (std::size_t i = 0; i < blocks; ++i) hashes.emplace_back(conversation << 32 | i);
+  RequestProfile profile;
+  profile.prompt_tokens = static_cast<std::uint32_t>(blocks * kBlockSize + 1);
+  profile.blocks = std::make_shared<const std::vector<kv::BlockHash>>(std::move(hashes));
+  profile.streams = true;
+  return profile;
+}
+
+class HoldTest : public testing::Test {
+ protected:
+  HoldTest() { make({}); }
+  void make(const Dispatcher::Options& more, spec::RoutingMode mode = spec::RoutingMode::kKv) {
+    dispatcher_.reset();
+    fleet_ = std::make_unique<Fleet>(std::vector<std::string>{"a", "b"}, Fleet::Options{});
+    for (std::uint32_t w = 0; w < 2; ++w) {
+      fleet_->set_limits(WorkerId(w), {.block_size = kBlockSize, .kv_blocks = kBlocks, .max_batch_size = 16});
+      fleet_->on_success(WorkerId(w), now_);
+    }
+    router_ = std::make_unique<routing::Router>(
+        routing::Router::Options{.model = "m",
+                                 .block_size = kBlockSize,
+                                 .workers = 2,
+                                 .mode = mode,
+                                 .latency_prior = {.per_prefill_token = milliseconds(100)},
+                                 .working_set = true});
+    Dispatcher::Options options = more;
+    options.hold.enabled = true;
+    dispatcher_ = std::make_unique<Dispatcher>(options, *fleet_, *router_);
+  }
+  /// A turn that begins at once, and its end.
+  Ticket begin(const RequestProfile& profile) {
+    Arrived came = dispatcher_->start_or_hold(profile, now_);
+    EXPECT_TRUE(came.started && *came.started);
+    return **came.started;
+  }
+  void end(const Ticket& ticket) { dispatcher_->finish(ticket.handle, Outcome::kCompleted, now_); }
+  HoldId held(const RequestProfile& profile) {
+    const Arrived came = dispatcher_->start_or_hold(profile, now_);
+    EXPECT_FALSE(came.started);
+    return came.held;
+  }
+  std::vector<Released> release_after(Duration time) {
+    now_ += time;
+    return dispatcher_->release(now_);
+  }
+  /// Prompts that nothing is cached of, which take all of the fleet's time.
+  void keep_busy() {
+    for (std::uint64_t number = 0; number < 40; ++number) end(begin(prompt(1'000'000 + number, 50)));
+  }
+  /// Both workers' caches are full of conversations that go on, of which 0 and 1 are under way.
+  std::pair<Ticket, Ticket> fill() {
+    keep_busy();
+    for (std::size_t turn = 0; turn < 200; ++turn) {
+      for (const std::uint64_t conversation : {0U, 1U}) {
+        const Ticket ticket = begin(prompt(conversation, 60 + turn / 10));
+        now_ += milliseconds(10);
+        end(ticket);
+      }
+    }
+    return {begin(prompt(0, 80)), begin(prompt(1, 80))};
+  }
+
+  TimePoint now_{seconds(1'000)};
+  std::unique_ptr<Fleet> fleet_;
+  std::unique_ptr<routing::Router> router_;
+  std::unique_ptr<Dispatcher> dispatcher_;
+};
+
+TEST_F(HoldTest, WhatFitsNowhereWaitsAndBeginsWhenThereIsRoom) {
+  const auto [first, second] = fill();
+  ASSERT_NE(first.decision.worker, second.decision.worker);
+  const HoldId id = held(prompt(7, 40));
+  EXPECT_EQ(dispatcher_->held(), 1U);
+  EXPECT_TRUE(release_after(milliseconds(50)).empty());
+  end(first);
+  EXPECT_FALSE(release_after(milliseconds(50)).empty()) << "an idle worker takes anything";
+  EXPECT_EQ(dispatcher_->held(), 0U);
+  EXPECT_FALSE(dispatcher_->drop(id, now_));
+  EXPECT_EQ(dispatcher_->counters().held, 1U);
+  EXPECT_EQ(dispatcher_->counters().held_time, milliseconds(100));
+  EXPECT_EQ(dispatcher_->counters().held_too_long, 0U);
+}
+
+TEST_F(HoldTest, AConversationGoesOnWhereItsHistoryIs) {
+  const auto [first, second] = fill();
+  held(prompt(7, 40));
+  const Ticket on = begin(prompt(0, 81));
+  EXPECT_EQ(on.decision.worker, first.decision.worker) << "before those who wait for room";
+  end(on);
+}
+
+TEST_F(HoldTest, WhatFitsBeginsThoughOthersWait) {
+  fill();
+  held(prompt(7, 40));
+  begin(prompt(8, 1));
+  EXPECT_EQ(dispatcher_->held(), 1U);
+}
+
+TEST_F(HoldTest, NobodyIsHeldWhileTheFleetHasTimeToCompute) {
+  fill();
+  now_ += seconds(120);
+  begin(prompt(7, 90));
+  EXPECT_EQ(dispatcher_->counters().held, 0U);
+}
+
+TEST_F(HoldTest, WhoTakesLessBeginsFirst) {
+  const auto [first, second] = fill();
+  const HoldId cold = held(prompt(7, 60));
+  const HoldId short_one = held(prompt(8, 30));
+  end(first);
+  const std::vector<Released> released = release_after(milliseconds(50));
+  ASSERT_EQ(released.size(), 1U) << "beside it the other does not fit";
+  EXPECT_EQ(released[0].id, short_one);
+  EXPECT_EQ(released[0].started->held, milliseconds(50));
+  EXPECT_TRUE(dispatcher_->drop(cold, now_));
+}
+
+TEST_F(HoldTest, WhereNobodyComesBackNothingIsKeptForAnyone) {
+  for (std::uint64_t number = 100; number < 400; ++number) {
+    const Ticket ticket = begin(prompt(number, 60));
+    now_ += milliseconds(10);
+    end(ticket);
+  }
+  EXPECT_LT(router_->working_set()->return_share(), 0.05);
+  const Ticket one = begin(prompt(1, 60));
+  const Ticket two = begin(prompt(2, 60));
+  EXPECT_NE(one.decision.worker, two.decision.worker);
+  begin(prompt(3, 20));
+  begin(prompt(4, 20));
+  EXPECT_EQ(dispatcher_->held(), 0U);
+}
+
+TEST_F(HoldTest, AfterItsTimeARequestBeginsAnywayButNotAllAtOnce) {
+  fill();
+  for (std::uint64_t number = 10; number < 20; ++number) held(prompt(number, 40));
+  std::size_t begun = release_after(seconds(59)).size();
+  EXPECT_EQ(begun, 0U);
+  begun += release_after(seconds(1)).size();
+  EXPECT_EQ(begun, 1U);
+  EXPECT_EQ(dispatcher_->counters().held_too_long, 1U);
+  for (int i = 0; i < 10'000 && dispatcher_->held() > 0; ++i) begun += release_after(milliseconds(100)).size();
+  EXPECT_EQ(begun, 10U) << "nobody waits for ever";
+}
+
+TEST_F(HoldTest, WhereRequestsAreRefusedForTheirWaitTheyAreSoHere) {
+  make({.admission = spec::AdmissionSpec{.max_wait = seconds(5)}});
+  fill();
+  for (std::uint64_t number = 10; number < 14; ++number) held(prompt(number, 40));
+  EXPECT_TRUE(release_after(seconds(4)).empty());
+  const std::vector<Released> released = release_after(seconds(1));
+  ASSERT_EQ(released.size(), 4U);
+  ASSERT_FALSE(released[3].started);
+  EXPECT_EQ(released[3].started.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_NE(released[3].started.error().message.find("waited 5.0 s, and no worker's cache had room"), std::string::npos)
+      << released[3].started.error().message;
+  EXPECT_GE(released[3].started.error().retry_after, seconds(1));
+  EXPECT_GE(dispatcher_->counters().without_worker.of(Outcome::kRejected), 3U);
+}
+
+TEST_F(HoldTest, AClientThatLeavesIsForgotten) {
+  fill();
+  const HoldId id = held(prompt(7, 40));
+  EXPECT_TRUE(dispatcher_->drop(id, now_));
+  EXPECT_EQ(dispatcher_->held(), 0U);
+  EXPECT_EQ(dispatcher_->counters().without_worker.of(Outcome::kClientGone), 1U);
+}
+
+TEST_F(HoldTest, AGatewayThatEndsRefusesThem) {
+  fill();
+  held(prompt(7, 40));
+  held(prompt(8, 40));
+  const std::vector<Released> released = dispatcher_->refuse_held({ErrorCode::kUnavailable, "it ends"}, now_);
+  ASSERT_EQ(released.size(), 2U);
+  EXPECT_EQ(released[0].started.error().message, "it ends");
+  EXPECT_EQ(dispatcher_->held(), 0U);
+}
+
+TEST_F(HoldTest, ThoseThatAreHeldCountAsUnderWay) {
+  make({.max_in_flight = 4});
+  fill();
+  held(prompt(7, 40));
+  held(prompt(8, 40));
+  EXPECT_FALSE(dispatcher_->has_room());
+  const Arrived came = dispatcher_->start_or_hold(prompt(9, 40), now_);
+  ASSERT_TRUE(came.started);
+  EXPECT_FALSE(*came.started);
+}
+
+TEST_F(HoldTest, OnlyModeKvHoldsAndOnlyWhatGenerates) {
+  fill();
+  RequestProfile other = prompt(7, 40);
+  other.generates = false;
+  EXPECT_TRUE(dispatcher_->start_or_hold(other, now_).started);
+  other = prompt(8, 40);
+  other.carried = true;
+  EXPECT_TRUE(dispatcher_->start_or_hold(other, now_).started) << "its proxy waits for a decision";
+  make({}, spec::RoutingMode::kRoundRobin);
+  for (std::uint64_t number = 10; number < 20; ++number)
+    EXPECT_TRUE(dispatcher_->start_or_hold(prompt(number, 40), now_).started);
+}
+
+TEST_F(HoldTest, WithoutAnyWorkerTheyAreToldSo) {
+  fill();
+  held(prompt(7, 40));
+  for (std::uint32_t w = 0; w < 2; ++w)
+    for (int i = 0; i < 3; ++i) fleet_->on_failure(WorkerId(w), "down", now_);
+  const std::vector<Released> released = release_after(milliseconds(50));
+  ASSERT_EQ(released.size(), 1U);
+  ASSERT_FALSE(released[0].started);
+  EXPECT_EQ(released[0].started.error().code, ErrorCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace kvist::dispatch::hold_test
