@@ -77,7 +77,10 @@ void SimulatedGateway::on_request(TurnRequest request) {
   std::vector<TokenId> prompt;
   dispatch::Arrived came = admit(request, prompt);
   Held held{.request = std::move(request), .arrived = arrived, .prompt = std::move(prompt)};
-  if (came.started) return on_started(*std::move(came.started), std::move(held));
+  if (came.started) {
+    if (watch_ != nullptr && *came.started) (*watch_)(router_.log().newest(0));
+    return on_started(*std::move(came.started), std::move(held));
+  }
   const TurnId turn = held.request.id;
   held_.emplace(came.held, std::move(held));
   look_at_held_later();
@@ -91,7 +94,6 @@ void SimulatedGateway::on_started(dispatch::Started ticket, Held held) {
     return;
   }
   const TimePoint deadline = held.arrived + spec_.upstream_timeout;
-  if (watch_ != nullptr) (*watch_)(router_.log().newest(0));
   Relayed& live = live_.insert(request.id, {.request = ticket->handle,
                                             .life = dispatch::RequestLife(deadline),
                                             .streams = streams(request.turn),
@@ -231,7 +233,11 @@ void SimulatedGateway::on_kv_events(WorkerId worker, const std::vector<kv::KvEve
 }
 
 void SimulatedGateway::release() {
-  for (dispatch::Released& released : dispatcher_.release(time_->now())) {
+  std::vector<dispatch::Released> all = dispatcher_.release(time_->now());
+  auto decisions =
+      static_cast<std::size_t>(std::ranges::count_if(all, [](const auto& one) { return one.started.has_value(); }));
+  for (dispatch::Released& released : all) {
+    if (watch_ != nullptr && released.started) (*watch_)(router_.log().newest(--decisions));
     const auto held = held_.find(released.id);
     Held request = std::move(held->second);
     held_.erase(held);
