@@ -7,6 +7,7 @@ import json
 import signal
 import tempfile
 import threading
+import time
 
 from deployment import WORKER, Process, eventually, get_json, metrics, request, run
 
@@ -79,6 +80,27 @@ def requests_wait_and_all_are_answered():
         assert totals["kvist_gateway_in_flight"] == 0
 
 
+def who_leaves_while_held_is_forgotten():
+    with fleet("  hold: {enabled: true, max_wait: 600 s}\n  admission: {enabled: false}\n", per_token="2 ms") as gateway:
+        def leave():
+            agent = Agent(gateway, 99)
+            agent.messages[0]["content"] *= 2  # too long for any room beside the others
+            connection = http.client.HTTPConnection("127.0.0.1", gateway.ports["http"], timeout=100)
+            body = {"model": "test-model", "messages": agent.messages, "max_tokens": 4, "stream": True}
+            connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+            time.sleep(0.2)
+            connection.close()
+
+        def gone():
+            if held(gateway) >= 1:
+                leave()
+            return "client_gone" in request(gateway.admin + "/metrics")[2]
+
+        codes = agents_beyond_memory(gateway, 12, gone)
+        assert set(codes) == {200}, codes
+        eventually(lambda: held(gateway) == 0 and metrics(gateway)["kvist_gateway_in_flight"] == 0, "nothing is left")
+
+
 def without_it_none_is_held():
     with fleet("  admission: {enabled: false}\n") as gateway:
         codes = agents_beyond_memory(gateway, 12, lambda: metrics(gateway)["kvist_gateway_prompt_tokens_total"] > 40_000)
@@ -119,4 +141,4 @@ def whoever_is_held_at_the_end_is_told():
 
 
 if __name__ == "__main__":
-    run([requests_wait_and_all_are_answered, without_it_none_is_held, whoever_is_held_at_the_end_is_told])
+    run([requests_wait_and_all_are_answered, who_leaves_while_held_is_forgotten, without_it_none_is_held, whoever_is_held_at_the_end_is_told])

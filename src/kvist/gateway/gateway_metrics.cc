@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "kvist/gateway/admission_metrics.h"
 #include "kvist/gateway/discovery_metrics.h"
 #include "kvist/gateway/key_metrics.h"
 #include "kvist/gateway/worker_state.h"
@@ -32,52 +33,6 @@ void write_outcomes(MetricsPage& page, const dispatch::OutcomeCounts& counts, co
   }
 }
 
-void write_admission(const dispatch::WaitAdmission& admission, MetricsPage& page) {
-  for (const auto& [key_class, counts] : admission.refused()) {
-    for (std::size_t i = 0; i < dispatch::kRefusalReasons; ++i) {
-      if (counts[i] == 0) continue;
-      page.counter("kvist_gateway_admission_refused_total",
-                   "Requests rejected before a worker got them, by reason and class of key", number(counts[i]),
-                   {{"reason", std::string(to_string(static_cast<dispatch::RefusalReason>(i)))}, {"class", key_class}});
-    }
-  }
-  page.gauge("kvist_gateway_admission_wait_seconds", "Wait forecast for the latest request at the worker chosen for it",
-             admission.wait_ms() / 1e3);
-  page.gauge("kvist_gateway_admission_limit_seconds", "What a request of usual priority and key might have waited then",
-             admission.limit_ms() / 1e3);
-  page.gauge("kvist_gateway_admission_standing_queues", "Workers whose queue has been long for a while",
-             number(admission.standing()));
-  const dispatch::WaitCorrection& correction = admission.correction();
-  for (const auto& [part, ratio] :
-       {std::pair("short", correction.of_short()), std::pair("beyond", correction.beyond())})
-    page.gauge("kvist_gateway_admission_correction_ratio",
-               "Measured waits over forecast ones, by which these are corrected", ratio, {{"part", part}});
-}
-
-void write_held(const dispatch::Dispatcher& dispatcher, MetricsPage& page) {
-  const dispatch::DispatchCounters& counters = dispatcher.counters();
-  page.gauge("kvist_gateway_held", "Requests that wait until a worker's cache has room for them",
-             number(dispatcher.held()));
-  page.counter("kvist_gateway_held_total", "Requests that waited so", number(counters.held));
-  page.counter("kvist_gateway_held_too_long_total", "Requests for which no worker had room within hold's max_wait",
-               number(counters.held_too_long));
-  page.counter("kvist_gateway_held_seconds_total", "How long those that wait no longer did",
-               to_seconds(counters.held_time));
-}
-
-void write_demand(const dispatch::FleetDemand& fleet, MetricsPage& page) {
-  const dispatch::FleetDemand::Demand demand = fleet.demand();
-  for (const auto& [resource, workers] :
-       {std::pair("slots", demand.slots), std::pair("memory", demand.memory), std::pair("prefill", demand.prefill)})
-    page.gauge("kvist_gateway_demand_workers", "What the load takes of a resource of workers, counted in workers",
-               workers, {{"resource", resource}});
-  page.gauge("kvist_gateway_demand_pressure", "By how much more comes than is finished in an overload, otherwise 1",
-             demand.pressure);
-  if (const auto wanted = fleet.wanted())
-    page.gauge("kvist_gateway_workers_wanted", "Workers with which the load would use each as far as it should be",
-               *wanted);
-}
-
 void write_refused(const std::map<int, std::uint64_t>& refused, MetricsPage& page) {
   for (const auto& [status, count] : refused) {
     page.counter("kvist_gateway_refused_requests_total", "Requests the gateway answered with an error itself",
@@ -102,9 +57,7 @@ void write_requests(const ModelParts& parts, const ProxyReport& proxies, Metrics
   }
   page.gauge("kvist_gateway_in_flight", "Requests under way", number(parts.dispatcher.in_flight()));
   page.gauge("kvist_gateway_max_in_flight", "Most requests admitted at once", parts.spec.max_in_flight);
-  write_held(parts.dispatcher, page);
-  write_admission(parts.dispatcher.admission(), page);
-  write_demand(parts.dispatcher.demand(), page);
+  write_admission_metrics(parts.dispatcher, page);
   page.counter("kvist_gateway_retries_total", "Further workers tried", number(counters.retries()));
   page.counter("kvist_gateway_free_retries_total", "Of those, retries that the retry budget did not pay for",
                number(counters.free_retries));

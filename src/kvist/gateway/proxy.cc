@@ -138,12 +138,12 @@ Result<void> Proxy::check_room() const {
 }
 
 bool Proxy::is_wanted(const Arrival& arrival) {
-  return net::now() < arrival.arrived + kMaxReadingWait && !arrival.client_left;
+  return net::now() < arrival.arrived + kMaxReadingWait && !*arrival.client_left;
 }
 
 void Proxy::read_on_pool(const ArrivalPointer& arrival, ReadingPool::Work read) {
   arrival->exchange->on_client_gone([weak = std::weak_ptr<Arrival>(arrival)] {
-    if (const auto left = weak.lock()) left->client_left = true;
+    if (const auto left = weak.lock()) *left->client_left = true;
   });
   ReadingPool::Work work = [this, call = std::move(read)]() mutable -> std::function<void()> {
     std::function<void()> then = call();
@@ -162,7 +162,7 @@ void Proxy::read_on_pool(const ArrivalPointer& arrival, ReadingPool::Work read) 
 }
 
 void Proxy::on_read(const ArrivalPointer& arrival, Result<PreparedRequest> read) {
-  if (arrival->client_left) return note_left(*arrival);
+  if (*arrival->client_left) return note_left(*arrival);
   if (!read && is_gateways_own(read.error().code)) return refuse(*arrival, read.error());
   if (broken_off_) return refuse(*arrival, {ErrorCode::kUnavailable, "the gateway is shutting down"});
   if (!read) return admit_unread(arrival, RequestKind::kUnread);
@@ -251,7 +251,7 @@ Result<UnreadBody> Proxy::settle(Arrival& arrival, const FleetReadings& readings
 
 void Proxy::on_settled(const ArrivalPointer& arrival, dispatch::RequestProfile profile, RequestKind kind,
                        Result<UnreadBody> unread) {
-  if (arrival->client_left) return note_left(*arrival);
+  if (*arrival->client_left) return note_left(*arrival);
   if (!unread) return refuse(*arrival, unread.error());
   if (broken_off_) return refuse(*arrival, {ErrorCode::kUnavailable, "the gateway is shutting down"});
   profile.blocks = std::make_shared<const std::vector<kv::BlockHash>>();
@@ -285,7 +285,7 @@ void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profil
   }
   arrival->job = std::move(job);
   ++starting_;
-  parts_.channel->start(std::move(profile), [this, arrival](const dispatch::Started& ticket) {
+  parts_.channel->start(std::move(profile), arrival->client_left, [this, arrival](const dispatch::Started& ticket) {
     arrival->answered = true;
     --starting_;
     on_started(*arrival, ticket);
@@ -293,7 +293,7 @@ void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profil
   });
   if (arrival->answered) return;
   arrival->exchange->on_client_gone([weak = std::weak_ptr<Arrival>(arrival)] {
-    if (const auto left = weak.lock()) left->client_left = true;
+    if (const auto left = weak.lock()) *left->client_left = true;
   });
 }
 
@@ -347,16 +347,17 @@ void Proxy::on_started(Arrival& arrival, const dispatch::Started& ticket) {
   if (!ticket) {
     const dispatch::Refusal& refusal = ticket.error();
     const bool none = refusal.code == ErrorCode::kUnavailable && parts_.channel->has_room();
-    const dispatch::Outcome outcome = none ? dispatch::Outcome::kNoWorker : dispatch::Outcome::kRejected;
+    dispatch::Outcome outcome = none ? dispatch::Outcome::kNoWorker : dispatch::Outcome::kRejected;
+    if (refusal.code == ErrorCode::kCancelled) outcome = dispatch::Outcome::kClientGone;
     if (arrival.job.record) {
       arrival.job.record->ended = net::now();
       arrival.job.record->outcome = outcome;
       parts_.recorder->add(std::move(*arrival.job.record));
     }
-    if (!arrival.client_left) return refuse(arrival, refusal, outcome, refusal.retry_after);
+    if (!*arrival.client_left) return refuse(arrival, refusal, outcome, refusal.retry_after);
     return report_early_end(arrival, 0, outcome);  // as it was counted
   }
-  if (arrival.client_left) {
+  if (*arrival.client_left) {
     report_early_end(arrival, 0, dispatch::Outcome::kClientGone);
     return parts_.channel->finish(ticket->handle, dispatch::Outcome::kClientGone);
   }

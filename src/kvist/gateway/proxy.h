@@ -122,9 +122,10 @@ class Proxy {
     std::shared_ptr<Carrier> carrier = {};
     ProxyJob job = {};  // set when the prompt was read
     std::unique_ptr<RequestReport> report = {};
-    TimePoint asked = {};                   // for a worker
-    bool answered = false;                  // routing has decided
-    std::atomic<bool> client_left = false;  // set on the loop; then the prompt is not read any more
+    TimePoint asked = {};   // for a worker
+    bool answered = false;  // routing has decided
+    // Set on the loop; then the prompt is not read any more, and a request that is held not begun.
+    std::shared_ptr<std::atomic<bool>> client_left = std::make_shared<std::atomic<bool>>(false);
   };
 
   using ArrivalPointer = std::shared_ptr<Arrival>;

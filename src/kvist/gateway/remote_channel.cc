@@ -21,9 +21,9 @@ RemoteChannel::~RemoteChannel() {
   send();
 }
 
-void RemoteChannel::start(dispatch::RequestProfile profile, Started then) {
+void RemoteChannel::start(dispatch::RequestProfile profile, Left left, Started then) {
   const AskedHandle asked = asked_.insert({.started = std::move(then), .rerouted = {}});
-  enqueue(StartMessage{.profile = std::move(profile), .asked = asked}, true);
+  enqueue(StartMessage{.profile = std::move(profile), .left = std::move(left), .asked = asked}, true);
 }
 
 void RemoteChannel::reroute(dispatch::DispatchHandle request, const dispatch::LifeActions& actions, Rerouted then) {
@@ -116,7 +116,7 @@ RemoteChannel::Answers RemoteChannel::take(LocalChannel& channel, std::vector<Me
       [&](FinishMessage& message) { channel.finish(message.request, message.outcome); },
       [&](DoubtMessage& message) { channel.doubt(message.worker); },
       [&](StartMessage& message) {
-        channel.start(std::move(message.profile),
+        channel.start(std::move(message.profile), std::move(message.left),
                       [batch, later, asked = message.asked](const dispatch::Started& ticket) {
                         if (*batch == nullptr) return later(asked, ticket);
                         (*batch)->started.emplace_back(asked, ticket);

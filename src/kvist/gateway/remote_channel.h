@@ -34,7 +34,7 @@ class RemoteChannel final : public RoutingChannel {
   ~RemoteChannel() override;
 
   [[nodiscard]] bool has_room() const override { return routing_->has_room.load(std::memory_order_relaxed); }
-  void start(dispatch::RequestProfile profile, Started then) override;
+  void start(dispatch::RequestProfile profile, Left left, Started then) override;
   void reroute(dispatch::DispatchHandle request, const dispatch::LifeActions& actions, Rerouted then) override;
   void on_trouble(dispatch::DispatchHandle request, const dispatch::LifeActions& actions) override;
   void on_first_token(routing::RequestHandle attempt, TimePoint at) override;
@@ -58,6 +58,7 @@ class RemoteChannel final : public RoutingChannel {
 
   struct StartMessage {
     dispatch::RequestProfile profile;
+    Left left;
     AskedHandle asked;
   };
   struct RerouteMessage {

@@ -6,14 +6,26 @@
 
 namespace kvist::gateway {
 
-void LocalChannel::start(dispatch::RequestProfile profile, Started then) {
+void LocalChannel::start(dispatch::RequestProfile profile, Left left, Started then) {
   dispatch::Arrived came = dispatcher_->start_or_hold(profile, net::now());
   if (came.started) return then(*came.started);
-  held_.emplace(came.held, std::move(then));
+  held_.emplace(came.held, Held{.left = std::move(left), .then = std::move(then)});
 }
 
 void LocalChannel::release() {
-  if (!held_.empty()) answer(dispatcher_->release(net::now()));
+  if (held_.empty()) return;
+  drop_those_that_left();
+  answer(dispatcher_->release(net::now()));
+}
+
+void LocalChannel::drop_those_that_left() {
+  std::vector<dispatch::Released> dropped;
+  for (const auto& [id, held] : held_)
+    if (held.left->load() && dispatcher_->drop(id, net::now()))
+      dropped.push_back({.id = id,
+                         .started = std::unexpected(dispatch::Refusal(
+                             Error{ErrorCode::kCancelled, "the client has left while the request waited"}))});
+  answer(std::move(dropped));
 }
 
 void LocalChannel::refuse_held(const Error& error) {
@@ -21,7 +33,7 @@ void LocalChannel::refuse_held(const Error& error) {
 }
 
 void LocalChannel::answer(std::vector<dispatch::Released> released) {
-  for (const dispatch::Released& one : released) held_.extract(one.id).mapped()(one.started);
+  for (const dispatch::Released& one : released) held_.extract(one.id).mapped().then(one.started);
 }
 
 void LocalChannel::reroute(dispatch::DispatchHandle request, const dispatch::LifeActions& actions, Rerouted then) {

@@ -1,9 +1,11 @@
 // The interface by which the I/O loops talk to routing, which may be on another thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +23,8 @@ namespace kvist::gateway {
 class RoutingChannel {
  public:
   using Started = std::function<void(const dispatch::Started&)>;
+  /// Set when the client has left. Threads: any.
+  using Left = std::shared_ptr<const std::atomic<bool>>;
   using Rerouted = std::function<void(const std::optional<routing::Decision>&)>;
 
   RoutingChannel() = default;
@@ -31,8 +35,9 @@ class RoutingChannel {
   /// Whether start() would admit a request, as far as is known here. It is asked before a request is read, to save that
   /// work.
   [[nodiscard]] virtual bool has_room() const = 0;
-  /// Dispatcher::start_or_hold(): the answer of a request that is held comes when it is held no longer.
-  virtual void start(dispatch::RequestProfile profile, Started then) = 0;
+  /// Dispatcher::start_or_hold(): the answer of a request that is held comes when it is held no longer. If its client
+  /// has left by then (`left`), it is not started, and the answer is kCancelled.
+  virtual void start(dispatch::RequestProfile profile, Left left, Started then) = 0;
   /// Reports an attempt that failed, or a worker that stalled, as RequestLife does, and asks for another worker.
   virtual void reroute(dispatch::DispatchHandle request, const dispatch::LifeActions& actions, Rerouted then) = 0;
   /// Reports a failure within a stream as RequestLife does. There is no answer.
@@ -56,7 +61,7 @@ class LocalChannel final : public RoutingChannel {
   void on_doubt(std::function<void(WorkerId)> handler) { doubt_ = std::move(handler); }
 
   [[nodiscard]] bool has_room() const override { return dispatcher_->has_room(); }
-  void start(dispatch::RequestProfile profile, Started then) override;
+  void start(dispatch::RequestProfile profile, Left left, Started then) override;
   void reroute(dispatch::DispatchHandle request, const dispatch::LifeActions& actions, Rerouted then) override;
   void on_trouble(dispatch::DispatchHandle request, const dispatch::LifeActions& actions) override;
   void on_first_token(routing::RequestHandle attempt, TimePoint at) override;
@@ -72,11 +77,16 @@ class LocalChannel final : public RoutingChannel {
   void refuse_held(const Error& error);
 
  private:
+  struct Held {
+    Left left;
+    Started then;
+  };
   void answer(std::vector<dispatch::Released> released);
+  void drop_those_that_left();
 
   dispatch::Dispatcher* dispatcher_;
   std::function<void(WorkerId)> doubt_ = [](WorkerId) {};
-  std::map<dispatch::HoldId, Started> held_;
+  std::map<dispatch::HoldId, Held> held_;
 };
 
 }  // namespace kvist::gateway
