@@ -98,6 +98,13 @@ TEST_F(WorkingSetTest, WhatIsKeptIsBounded) {
   EXPECT_EQ(set_.depths(nullptr)[kHome.value()], 0U);
 }
 
+TEST_F(WorkingSetTest, ManyAtOnceAreForgottenEarly) {
+  for (std::uint64_t conversation = 1; conversation <= 25'000; ++conversation)
+    ask(prompt(conversation, 2), Duration(0));
+  set_.expire(now_);
+  EXPECT_EQ(set_.blocks(kHome), 2U * 20'000);
+}
+
 // Beside a model that keeps every prompt by itself.
 TEST_F(WorkingSetTest, CountsWhatAModelCounts) {
   const std::uint64_t seed = 20'261'128;

@@ -7,6 +7,9 @@ namespace {
 
 /// All prompts that are learned from are booked on one worker, because it does not matter where they were.
 constexpr WorkerId kAnyWorker{0};
+/// Prompts that ended and are remembered at most; beyond it the oldest are given up early. A fleet that ends 600 a
+/// second for kLongest stays below it.
+constexpr std::size_t kMostEnded = 20'000;
 
 }  // namespace
 
@@ -34,8 +37,11 @@ void WorkingSet::take_out(const Ended& ended) {
 }
 
 void WorkingSet::expire(TimePoint now) {
-  for (; !ended_.empty() && ended_.front().at + kept_ <= now; ended_.pop_front()) take_out(ended_.front());
-  for (; !recent_ends_.empty() && recent_ends_.front().at + kLongest <= now; recent_ends_.pop_front()) {
+  const auto is_due = [now](const std::deque<Ended>& ended, Duration kept) {
+    return !ended.empty() && (ended.front().at + kept <= now || ended.size() > kMostEnded);
+  };
+  for (; is_due(ended_, kept_); ended_.pop_front()) take_out(ended_.front());
+  for (; is_due(recent_ends_, kLongest); recent_ends_.pop_front()) {
     const Ended& old = recent_ends_.front();
     (void)recent_.remove(kAnyWorker, old.prompt);
     const kv::BlockHash last = view(old.prompt).back();
