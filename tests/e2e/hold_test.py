@@ -12,22 +12,25 @@ import time
 from deployment import WORKER, Process, eventually, get_json, metrics, request, run
 
 BLOCKS = 200  # of 32 tokens: a worker has room for three conversations
-# A prompt takes seconds if nothing of it is cached.
-SLOW = "  step_time: {{fixed: 2 ms, per_prefill_token: {}}}\n"
+SPEED = 4
 
 
 @contextlib.contextmanager
-def fleet(settings, per_token="1 ms"):
+def fleet(settings, per_token_ms=1):
+    """Workers at which a prompt takes seconds if nothing of it is cached, and a gateway that knows how fast they are: with so little memory
+    it would see few prompts that do not wait, from which it learns that."""
+    slow = f"  step_time: {{fixed: 2 ms, per_prefill_token: {per_token_ms} ms}}\n"
+    prior = f"  latency_prior: {{fixed: {2 / SPEED} ms, per_prefill_token: {per_token_ms / SPEED} ms}}\n"
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         workers = []
         for i in range(2):
-            config = WORKER.format(name=f"w{i}", kv_blocks=BLOCKS, slots=64, time_scale=4) + SLOW.format(per_token)
+            config = WORKER.format(name=f"w{i}", kv_blocks=BLOCKS, slots=64, time_scale=SPEED) + slow
             workers.append(Process(folder, "worker", f"w{i}", config))
             stack.callback(workers[-1].stop)
         upstreams = ", ".join(f"{{name: {w.name}, url: '{w.url}', kv_events: 'tcp://127.0.0.1:{w.ports['kv_events']}', "
                               f"kv_replay: 'tcp://127.0.0.1:{w.ports['kv_replay']}'}}" for w in workers)
         gateway = Process(folder, "gateway", "gateway", "gateway:\n  model: test-model\n  block_size: 32\n  mode: kv\n  threads: 3\n"
-                          f"  connect_timeout: 60 s\n{settings}  workers: [{upstreams}]\n")
+                          f"  connect_timeout: 60 s\n{prior}{settings}  workers: [{upstreams}]\n")
         stack.callback(gateway.stop)
         eventually(lambda: all(w["healthy"] for w in get_json(gateway.admin + "/admin/status")["workers"]), "workers healthy")
         yield gateway
@@ -51,8 +54,8 @@ def held(gateway):
     return metrics(gateway)["kvist_gateway_held"]
 
 
-def agents_beyond_memory(gateway, agents, until):
-    """Runs agents in a closed loop until `until()` holds; returns the statuses of all answers."""
+def agents_beyond_memory(gateway, agents, until, what):
+    """Runs agents in a closed loop until `until()` holds, which is `what`; returns the statuses of all answers."""
     stop = threading.Event()
 
     def converse(number):
@@ -64,7 +67,7 @@ def agents_beyond_memory(gateway, agents, until):
     with concurrent.futures.ThreadPoolExecutor(agents) as pool:
         running = [pool.submit(converse, number) for number in range(agents)]
         try:
-            eventually(until, "requests are held")
+            eventually(until, what)
         finally:
             stop.set()
         return [code for future in running for code in future.result()]
@@ -72,7 +75,7 @@ def agents_beyond_memory(gateway, agents, until):
 
 def requests_wait_and_all_are_answered():
     with fleet("  hold: {enabled: true, max_wait: 20 s}\n  admission: {enabled: false}\n") as gateway:
-        codes = agents_beyond_memory(gateway, 12, lambda: metrics(gateway)["kvist_gateway_held_seconds_total"] > 1)
+        codes = agents_beyond_memory(gateway, 12, lambda: metrics(gateway)["kvist_gateway_held_seconds_total"] > 1, "requests are held")
         assert len(codes) >= 12 and set(codes) == {200}, codes
         totals = metrics(gateway)
         assert totals["kvist_gateway_held_total"] >= 1 and totals["kvist_gateway_held"] == 0, totals
@@ -81,7 +84,7 @@ def requests_wait_and_all_are_answered():
 
 
 def who_leaves_while_held_is_forgotten():
-    with fleet("  hold: {enabled: true, max_wait: 600 s}\n  admission: {enabled: false}\n", per_token="2 ms") as gateway:
+    with fleet("  hold: {enabled: true, max_wait: 600 s}\n  admission: {enabled: false}\n", per_token_ms=2) as gateway:
         def leave():
             agent = Agent(gateway, 99)
             agent.messages[0]["content"] *= 2  # too long for any room beside the others
@@ -96,21 +99,21 @@ def who_leaves_while_held_is_forgotten():
                 leave()
             return "client_gone" in request(gateway.admin + "/metrics")[2]
 
-        codes = agents_beyond_memory(gateway, 12, gone)
+        codes = agents_beyond_memory(gateway, 12, gone, "one that left is counted")
         assert set(codes) == {200}, codes
         eventually(lambda: held(gateway) == 0 and metrics(gateway)["kvist_gateway_in_flight"] == 0, "nothing is left")
 
 
 def without_it_none_is_held():
     with fleet("  admission: {enabled: false}\n") as gateway:
-        codes = agents_beyond_memory(gateway, 12, lambda: metrics(gateway)["kvist_gateway_prompt_tokens_total"] > 40_000)
+        codes = agents_beyond_memory(gateway, 12, lambda: metrics(gateway)["kvist_gateway_prompt_tokens_total"] > 40_000, "tokens")
         assert set(codes) == {200}, codes
         assert metrics(gateway)["kvist_gateway_held_total"] == 0
 
 
 def whoever_is_held_at_the_end_is_told():
     """A gateway that is told to end answers those that it holds, and ends."""
-    with fleet("  hold: {enabled: true, max_wait: 600 s}\n  admission: {enabled: false}\n  drain_timeout: 50 ms\n", per_token="2 ms") as gateway:
+    with fleet("  hold: {enabled: true, max_wait: 600 s}\n  admission: {enabled: false}\n  drain_timeout: 50 ms\n", per_token_ms=2) as gateway:
         stop, answers = threading.Event(), []
 
         def converse(number):
