@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "kvist/routing/load_tracker.h"
 
 namespace kvist::dispatch::wait_admission_test {
@@ -29,15 +31,25 @@ class WaitAdmissionTest : public ::testing::Test {
     return false;
   }
   void let_it_stand() {
-    for (int i = 0; i < 20; ++i, now_ += milliseconds(100)) (void)admits(5'000);
+    for (int i = 0; i < 50; ++i, now_ += milliseconds(100)) (void)admits(5'000);
     ASSERT_EQ(admission_.standing(), 1U);
   }
 
+  explicit WaitAdmissionTest(std::optional<Duration> standing_wait = {})
+      : spec_{.max_wait = seconds(10), .standing_wait = standing_wait} {}
+
+  spec::AdmissionSpec spec_;
   routing::LoadTracker loads_{1};
   routing::Forecaster forecaster_{loads_, 1, {}, 16};
-  WaitAdmission admission_{spec::AdmissionSpec{.max_wait = seconds(10)}, forecaster_, 1};
+  WaitAdmission admission_{spec_, forecaster_, 1};
   TimePoint now_{seconds(100)};
   Refusal last_{{}};
+};
+
+/// The wait of a standing queue does not depend on how many were refused before.
+class StandingQueueTest : public WaitAdmissionTest {
+ protected:
+  StandingQueueTest() : WaitAdmissionTest(milliseconds(400)) {}
 };
 
 TEST_F(WaitAdmissionTest, ABurstMayWaitUpToTheBound) {
@@ -61,19 +73,81 @@ TEST_F(WaitAdmissionTest, TheWaitsOfABurstDoNotDecideWhatIsThoughtOfTheShortOnes
   EXPECT_TRUE(admits(9'800)) << "and no burst is refused for it";
   let_it_stand();
   EXPECT_TRUE(admits(30));
-  EXPECT_FALSE(admits(45)) << "which will be more than 100";
+  EXPECT_FALSE(admits(45)) << "which will be more than 100, where most are refused";
 }
 
-TEST_F(WaitAdmissionTest, AStandingQueueIsKeptShortUntilNothingHasToBeTurnedDown) {
+TEST_F(StandingQueueTest, AStandingQueueIsKeptShortUntilItHasBeenShortForAWhile) {
   let_it_stand();
   EXPECT_FALSE(admits(1'000));
-  EXPECT_TRUE(admits(50));
+  EXPECT_TRUE(admits(350));
   now_ += milliseconds(500);
   EXPECT_FALSE(admits(1'000)) << "a short moment without a queue is not its end";
-  now_ += seconds(2);
-  EXPECT_TRUE(admits(50));
+  for (int i = 0; i < 15; ++i, now_ += seconds(1)) EXPECT_TRUE(admits(0));
   EXPECT_TRUE(admits(1'000));
   EXPECT_EQ(admission_.standing(), 0U);
+}
+
+TEST_F(StandingQueueTest, ALongerQueueStandsSooner) {
+  const auto looks_until_it_stands = [&](double wait_ms) {
+    int looks = 0;
+    for (; admission_.standing() == 0 && looks < 10'000; ++looks, now_ += milliseconds(100)) (void)admits(wait_ms);
+    for (int i = 0; i < 50; ++i, now_ += seconds(1)) (void)admits(0);
+    return looks;
+  };
+  EXPECT_NEAR(looks_until_it_stands(4'400), 31, 2) << "10 times too long: 3 s";
+  EXPECT_NEAR(looks_until_it_stands(800), 300, 12) << "twice as long: 30 s";
+  EXPECT_EQ(looks_until_it_stands(390), 10'000) << "never";
+}
+
+TEST_F(WaitAdmissionTest, TheMoreAreRefusedTheShorterAStandingQueueMayBe) {
+  WaitAdmission admission(spec::AdmissionSpec{.max_wait = seconds(10)}, forecaster_, 1);
+  const auto ask = [&](double share_refused) {
+    for (int i = 0; i < 1'000; ++i, now_ += milliseconds(50)) {
+      WaitAdmission::Check check = admission.check({}, now_);
+      if (!check.admits(waiting(i % 100 < 100 * share_refused ? 60'000 : 0))) (void)admission.refuse(check);
+    }
+  };
+  ask(0.1);
+  EXPECT_EQ(admission.standing_wait_ms(), 400) << "twice the time to first token without a wait";
+  ask(0.9);
+  EXPECT_EQ(admission.standing_wait_ms(), 100);
+  ask(0.1);
+  EXPECT_EQ(admission.standing_wait_ms(), 400);
+}
+
+// As at a load below the capacity, where a queue comes and goes.
+TEST_F(StandingQueueTest, AQueueThatPassesDoesNotStand) {
+  for (int i = 0; i < 200; ++i) {
+    for (int k = 0; k < 10; ++k, now_ += milliseconds(100)) EXPECT_TRUE(admits(1'200));
+    for (int k = 0; k < 30; ++k, now_ += milliseconds(100)) EXPECT_TRUE(admits(100));
+  }
+}
+
+TEST_F(StandingQueueTest, AQueueThatNobodyAskedForIsNotKnownToHaveBeenLong) {
+  EXPECT_TRUE(admits(5'000));
+  now_ += seconds(1'000);
+  EXPECT_TRUE(admits(5'000));
+  EXPECT_EQ(admission_.standing(), 0U);
+}
+
+// What goes on with a cached history needs little of the worker's time, what begins anew much.
+TEST_F(StandingQueueTest, WhoNeedsLittleMayWaitLongerInAStandingQueue) {
+  const auto with_prefill = [](double wait_ms, double prefill_ms) {
+    routing::Candidate candidate = waiting(wait_ms);
+    candidate.forecast.prefill_ms = prefill_ms;
+    candidate.forecast.ttft_ms = wait_ms + 200;
+    return candidate;
+  };
+  for (int i = 0; i < 100; ++i, now_ += milliseconds(100)) (void)admits(with_prefill(5'000, 100));
+  ASSERT_EQ(admission_.standing(), 1U);
+  EXPECT_TRUE(admits(with_prefill(390, 100)));
+  EXPECT_FALSE(admits(with_prefill(420, 100)));
+  EXPECT_TRUE(admits(with_prefill(1'400, 50))) << "half of the work, four times the wait";
+  EXPECT_FALSE(admits(with_prefill(1'800, 50)));
+  EXPECT_TRUE(admits(with_prefill(9'900, 1)));
+  EXPECT_FALSE(admits(with_prefill(12'500, 1))) << "never more than max_wait";
+  EXPECT_FALSE(admits(with_prefill(120, 1'000)));
+  EXPECT_TRUE(admits(with_prefill(90, 1'000))) << "a quarter at least";
 }
 
 TEST_F(WaitAdmissionTest, AnIdleWorkerTakesEverything) {

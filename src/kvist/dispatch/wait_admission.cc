@@ -82,6 +82,10 @@ WaitAdmission::WaitAdmission(const spec::AdmissionSpec& spec, const routing::For
 
 WaitAdmission::Check WaitAdmission::check(const AdmissionProfile& profile, TimePoint now) {
   came_[priority_index(profile.priority)] = now;
+  const double kept = std::exp(-(now - asked_at_) / kRefusedMemory);
+  asked_ = asked_ * kept + 1;
+  turned_down_ *= kept;
+  asked_at_ = now;
   return {*this, profile, shares_.on_request(profile.tenant, now), now};
 }
 
@@ -96,12 +100,13 @@ bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
   if (!least_) {  // the router's own choice
     all.seen_ = std::min(all.seen_ + 1, kMeanOf);
     all.own_ms_ += (own_ms(candidate) - all.own_ms_) / all.seen_;
+    all.work_ms_ += (all.work_ms(candidate) - all.work_ms_) / all.seen_;
     all.wait_ms_ = wait_ms;
-    all.limit_ms_ = queue.standing ? all.standing_wait_ms() : all.max_wait_ms_;
+    all.limit_ms_ = queue.stands ? all.standing_wait_ms() : all.max_wait_ms_;
   }
   if (candidate.load.requests == 0) return true;
   if (found.over_ms <= 0) {
-    const auto reason = queue.standing ? takes_kept_slot(candidate) : std::nullopt;
+    const auto reason = queue.stands ? takes_kept_slot(candidate) : std::nullopt;
     if (!reason) return true;
     found.reason = *reason;
     found.over_ms = found.limit_ms = 0;
@@ -115,8 +120,8 @@ bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
 double WaitAdmission::Check::limit_ms(const routing::Candidate& candidate, double wait_ms,
                                       RefusalReason& reason) const {
   const bool is_light = share_ <= kLightKey;
-  const bool stands = admission_->queues_[candidate.worker.value()].standing && !is_light;
-  double limit_ms = stands ? admission_->standing_wait_ms() : admission_->max_wait_ms_;
+  const bool stands = admission_->queues_[candidate.worker.value()].stands && !is_light;
+  double limit_ms = stands ? admission_->standing_wait_ms(candidate) : admission_->max_wait_ms_;
   const auto lower = [&](double to_ms, RefusalReason why) {
     if (to_ms < wait_ms && wait_ms <= limit_ms) reason = why;
     limit_ms = std::min(limit_ms, to_ms);
@@ -162,27 +167,45 @@ bool WaitAdmission::is_cold(const routing::Candidate& candidate) const {
 }
 
 void WaitAdmission::look_at(Queue& queue, double wait_ms, TimePoint now) const {
-  const Duration interval = this->interval();
-  const bool is_long = wait_ms > standing_wait_ms();
-  if (!is_long || now - queue.seen > interval) queue.long_since.reset();
-  if (is_long && !queue.long_since) queue.long_since = now;
+  const double excess = wait_ms / standing_wait_ms() - 1;
+  Duration elapsed = now - queue.seen.value_or(now);
+  if (excess > 0) elapsed = std::min(elapsed, kLongestGap);
+  queue.excess_s = std::clamp(queue.excess_s + excess * to_seconds(elapsed), 0.0, to_seconds(kMostExcess));
   queue.seen = now;
-  if (queue.standing) {
-    queue.standing = is_long || now - queue.turned_down <= interval;
-  } else if (is_long && now - *queue.long_since > interval) {
-    queue.standing = true;
+  if (queue.excess_s > to_seconds(kStandingExcess)) {
+    queue.stands = true;
+  } else if (now - queue.turned_down > kLeastStanding) {
+    queue.stands = false;
   }
+}
+
+double WaitAdmission::work_ms(const routing::Candidate& candidate) const {
+  const std::uint32_t slots = candidate.limits.max_batch_size == 0 ? kAssumedSlots : candidate.limits.max_batch_size;
+  const double batch = std::min(candidate.load.requests + 1, slots);
+  const double answer_ms = forecaster_->output_lengths().mean_tokens() * candidate.forecast.step_ms / batch;
+  return candidate.forecast.prefill_ms + answer_ms;
+}
+
+double WaitAdmission::standing_wait_ms(const routing::Candidate& candidate) const {
+  const double work_ms = this->work_ms(candidate);
+  const double ratio = work_ms > 0 ? work_ms_ / work_ms : 1;
+  return std::min(max_wait_ms_, standing_wait_ms() * std::max(kLeastWorkFactor, ratio * ratio));
+}
+
+// Less the more is refused anyway: then the load is far above the capacity, and a queue that keeps the fleet busy is
+// short. With a long one, a little more would be done, and everybody would wait for it.
+double WaitAdmission::standing_multiple() const {
+  constexpr double kEnough = 10;  // requests, to speak of a share of them
+  const double refused = turned_down_ / std::max(kEnough, asked_);
+  const double many = std::clamp((refused - kFewRefused) / (kManyRefused - kFewRefused), 0.0, 1.0);
+  return std::lerp(kStandingMultiple, kLeastStandingMultiple, many);
 }
 
 double WaitAdmission::standing_wait_ms() const {
   const double wait_ms = configured_standing_ms_
                              ? *configured_standing_ms_
-                             : std::max(kStandingShare * own_ms_, to_milliseconds(kLeastStandingWait));
+                             : std::max(standing_multiple() * own_ms_, to_milliseconds(kLeastStandingWait));
   return std::min(wait_ms, max_wait_ms_);
-}
-
-Duration WaitAdmission::interval() const {
-  return std::max(kLeastInterval, from_milliseconds(2 * standing_wait_ms()));
 }
 
 void WaitAdmission::on_first_token(double forecast_wait_ms, double forecast_ttft_ms, double ttft_ms) {
@@ -196,11 +219,12 @@ double WaitAdmission::short_wait_ms() const {
 }
 
 std::size_t WaitAdmission::standing() const {
-  return static_cast<std::size_t>(std::ranges::count(queues_, true, &Queue::standing));
+  return static_cast<std::size_t>(std::ranges::count(queues_, true, &Queue::stands));
 }
 
 Refusal WaitAdmission::refuse(const Check& check) {
   const Check::Least least = check.least_.value_or(Check::Least{});
+  ++turned_down_;
   count(check.profile_->key_class, least.reason);
   return {{ErrorCode::kResourceExhausted,
            fmt::format("the request would wait {:.1f} s for its first token to be begun, and {} {:.1f} s now",

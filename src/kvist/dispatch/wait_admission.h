@@ -51,9 +51,13 @@ struct Refusal : Error {
 
 /// Compares the wait that is forecast for a request with what it may wait:
 ///  - `max_wait` at a worker whose queue was short a moment ago, so that a burst is served;
-///  - `standing_wait` once the queue has been longer than that for a while: such a queue does not pass by itself, and a
-///    longer one only makes everybody's wait longer without anything more getting done. It ends when nothing had to be
-///    refused for as long. (The rule of Facebook's "Fail at Scale", 2015, with forecasts in place of ages.)
+///  - `standing_wait` once the queue has been longer than that for a while, the sooner the longer it is: such a queue
+///    does not pass by itself, and a longer one only makes everybody's wait longer without anything more getting done.
+///    (The rule of Facebook's "Fail at Scale", 2015, with forecasts in place of ages, and a queue's excess over time,
+///    as a controller integrates it, in place of a fixed time.) Who needs less of the worker's time than the mean
+///    request may wait longer, who needs more less: what is refused shall leave room for as many others as possible.
+///    In the middle of a conversation a request needs little, because its history is cached; so conversations that
+///    have begun are the last that are refused;
 ///  - less, by its priority: half for each step above 0; up to twice as much below. So classes are refused in order;
 ///  - less, if its key has used more than its share: the inverse of its excess, at least a quarter. So the others find
 ///    a shorter queue than that key leaves. A key below half of its share may wait `max_wait` even in a standing queue,
@@ -69,9 +73,24 @@ class WaitAdmission {
  public:
   static constexpr Duration kLongestRetryAfter = std::chrono::seconds(60);  ///< OpenAI's clients ignore longer ones
   static constexpr Duration kLeastStandingWait = std::chrono::milliseconds(50);
-  static constexpr Duration kLeastInterval = std::chrono::seconds(1);
-  /// If no `standing_wait` is configured, it is this share of the mean time to first token without a wait.
-  static constexpr double kStandingShare = 0.5;
+  /// If no `standing_wait` is configured, it is this multiple of the mean time to first token without a wait. With one
+  /// half, loads of 60 to 95 % of the capacity had 5 to 47 % of their turns refused (docs/design/overload.md).
+  static constexpr double kStandingMultiple = 2;
+  /// The same where many are refused, and which shares of the requests of late are few and many.
+  static constexpr double kLeastStandingMultiple = 0.5;
+  static constexpr double kFewRefused = 0.2;
+  static constexpr double kManyRefused = 0.45;
+  static constexpr std::chrono::duration<double> kRefusedMemory = std::chrono::seconds(10);
+  /// A queue stands once its excess, wait / standing_wait - 1 integrated over time, is above the first; it is bounded
+  /// by the second, so that it is known soon that a queue is short again.
+  static constexpr Duration kStandingExcess = std::chrono::seconds(30);
+  static constexpr Duration kMostExcess = std::chrono::seconds(40);
+  /// It stands at least for so long after the last request that it had refused.
+  static constexpr Duration kLeastStanding = std::chrono::seconds(1);
+  /// A queue that nobody asked for longer than this is not known to have been long.
+  static constexpr Duration kLongestGap = std::chrono::seconds(1);
+  /// The bound of a request is multiplied by the mean request's work over its own, squared, and at least this.
+  static constexpr double kLeastWorkFactor = 0.25;
   static constexpr double kLeastShareFactor = 0.25;
   /// At most one slot in this many is kept free; a smaller worker keeps none.
   static constexpr std::uint32_t kSlotsPerFreeOne = 8;
@@ -142,15 +161,18 @@ class WaitAdmission {
  private:
   static constexpr std::size_t kPriorities = 2 * kMostPriority + 1;
   struct Queue {
-    bool standing = false;
-    std::optional<TimePoint> long_since = {};  // longer than standing_wait without a break
-    TimePoint seen;
+    double excess_s = 0;
+    std::optional<TimePoint> seen = {};
     TimePoint turned_down;
+    bool stands = false;
   };
   [[nodiscard]] double wait_ms(const routing::Candidate& candidate, TimePoint now) const;
   [[nodiscard]] bool is_cold(const routing::Candidate& candidate) const;
+  /// The worker's time that the request takes: its prefill and its part of the steps of its answer.
+  [[nodiscard]] double work_ms(const routing::Candidate& candidate) const;
+  [[nodiscard]] double standing_wait_ms(const routing::Candidate& candidate) const;
+  [[nodiscard]] double standing_multiple() const;
   void look_at(Queue& queue, double wait_ms, TimePoint now) const;
-  [[nodiscard]] Duration interval() const;
   [[nodiscard]] double short_wait_ms() const;
   void count(const std::string& key_class, RefusalReason reason);
 
@@ -159,8 +181,13 @@ class WaitAdmission {
   std::optional<double> configured_standing_ms_;
   std::vector<Queue> queues_;  // by WorkerId
   FairShare shares_;
-  double seen_ = 0;    // requests of the next
-  double own_ms_ = 0;  // mean time to first token without a wait
+  double seen_ = 0;     // requests of the next two
+  double own_ms_ = 0;   // mean time to first token without a wait
+  double work_ms_ = 0;  // mean of work_ms()
+  // Requests that were asked for and refused lately, older ones less, at the time of the last.
+  double asked_ = 0;
+  double turned_down_ = 0;
+  TimePoint asked_at_{};
   WaitCorrection correction_;
   double wait_ms_ = 0;
   double limit_ms_ = 0;
