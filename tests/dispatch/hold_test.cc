@@ -181,6 +181,27 @@ TEST_F(HoldTest, WhereRequestsAreRefusedForTheirWaitTheyAreSoHere) {
   EXPECT_GE(dispatcher_->counters().without_worker.of(Outcome::kRejected), 3U);
 }
 
+// Workers whose slots are all taken are not a matter of memory: admission answers at once, as without `hold`.
+TEST_F(HoldTest, WhomAdmissionRefusesIsNotHeld) {
+  make({.admission = spec::AdmissionSpec{.max_wait = seconds(5)}});
+  for (std::uint64_t number = 0; number < 32; ++number) begin(prompt(number, 1));
+  const Arrived came = dispatcher_->start_or_hold(prompt(99, 1), now_);
+  ASSERT_TRUE(came.started);
+  ASSERT_FALSE(*came.started);
+  EXPECT_EQ(came.started->error().code, ErrorCode::kResourceExhausted);
+  EXPECT_GT(came.started->error().retry_after, seconds(1));
+  EXPECT_EQ(dispatcher_->held(), 0U);
+}
+
+TEST_F(HoldTest, InAnotherModeThoseThatAreHeldBegin) {
+  const auto [first, second] = fill();
+  held(prompt(7, 40));
+  held(prompt(8, 40));
+  EXPECT_TRUE(release_after(milliseconds(50)).empty());
+  router_->set_mode(spec::RoutingMode::kRoundRobin);
+  EXPECT_EQ(release_after(milliseconds(50)).size(), 2U);
+}
+
 TEST_F(HoldTest, AClientThatLeavesIsForgotten) {
   fill();
   const HoldId id = held(prompt(7, 40));

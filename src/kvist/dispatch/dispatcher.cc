@@ -104,6 +104,7 @@ Result<routing::Decision> Dispatcher::route(const RequestProfile& profile, routi
       if (fleet_->worker(WorkerId(i)).ejection == Ejection::kTrial) query.excluded.emplace_back(i);
     auto decision = router_->route(query, fleet_->views(), now, check);
     if (decision || query.excluded.size() == profile.excluded.size()) return decision;
+    if (decision.error().code == ErrorCode::kResourceExhausted) return decision;  // there are others, which are busy
     query.excluded = profile.excluded;
   }
   return router_->route(query, fleet_->views(), now, check);

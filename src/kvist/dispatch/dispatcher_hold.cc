@@ -62,7 +62,8 @@ std::vector<Released> Dispatcher::release(TimePoint now) {
   for (const HoldId id : holds_.next(now)) {
     const HeldRequest& held = holds_.at(id);
     HoldCheck check = hold_check(held.profile, now);
-    auto started = try_start(held.profile, held.since, now, &check);
+    // The mode may be another one since.
+    auto started = try_start(held.profile, held.since, now, may_hold(held.profile) ? &check : nullptr);
     if (started) {
       released.push_back(let_go(id, *std::move(started), now));
     } else {

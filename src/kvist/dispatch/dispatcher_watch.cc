@@ -8,6 +8,7 @@ namespace kvist::dispatch {
 Dispatcher::Findings Dispatcher::check(TimePoint now) {
   Findings findings;
   end_ejections(now);
+  measure_prefill(now);
   live_.for_each_handle([&](DispatchHandle handle, DispatchedRequest& request) {
     if (!request.at_worker || request.paused) return;
     const routing::RoutedRequest* const routed = router_->find(request.attempt);

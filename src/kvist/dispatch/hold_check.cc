@@ -18,10 +18,11 @@ bool HoldCheck::admits(const routing::Candidate& candidate) {
 bool HoldCheck::begins_at(const routing::Candidate& candidate) {
   const bool is_choice = std::exchange(is_choice_, false);
   if (candidate.load.requests == 0) return true;
-  if (!is_choice) return has_room(candidate);
+  if (!is_choice) return choice_begins_ || has_room(candidate);
   const std::uint32_t slots = candidate.limits.max_batch_size;
-  if (slots > 0 && candidate.load.requests >= slots) return true;
-  return request_.prefill_share < (request_.others_wait ? kStillBusy : kBusy) || has_room(candidate);
+  choice_begins_ = (slots > 0 && candidate.load.requests >= slots) ||
+                   request_.prefill_share < (request_.others_wait ? kStillBusy : kBusy) || has_room(candidate);
+  return choice_begins_;
 }
 
 bool HoldCheck::has_room(const routing::Candidate& candidate) {
@@ -40,7 +41,13 @@ bool HoldCheck::fits(const routing::Candidate& candidate) {
       (static_cast<double>(candidate.load.output_tokens) + request_.answer_tokens) / request_.block_size;
   const double room = (1 - kReserve * returns) * candidate.limits.kv_blocks - in_flight - returns * ended - answers;
   const auto asked = static_cast<double>(routing::view(request_.blocks).size());
-  return asked <= room || asked - set_->depths(request_.blocks)[candidate.worker.value()] <= room;
+  return asked <= room || asked - depth(candidate.worker) <= room;
+}
+
+// Looked up once for all workers of a large fleet.
+std::uint32_t HoldCheck::depth(WorkerId worker) {
+  if (!depths_) depths_ = set_->depths(request_.blocks);
+  return (*depths_)[worker.value()];
 }
 
 }  // namespace kvist::dispatch

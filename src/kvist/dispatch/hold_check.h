@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "kvist/routing/admission_check.h"
@@ -20,8 +22,9 @@ namespace kvist::dispatch {
 ///
 /// An idle worker takes anything. A worker whose slots are all taken is left to the policy: its requests wait for
 /// answers to end, not for memory, and wait best where they begin without a way to go. Of the policy's choice nothing
-/// more is asked while the fleet has time to compute what is evicted; another worker has to have room.
-/// Valid for one call of Router::route(). Threads: the router's.
+/// more is asked while the fleet has time to compute what is evicted; another worker has to have room. If not this rule
+/// but admission turns the choice down, the other workers are asked as if nobody were held. Valid for one call of
+/// Router::route(). Threads: the router's.
 class HoldCheck final : public routing::AdmissionCheck {
  public:
   /// From this share of the fleet's time on, going into prefill, requests are held; and as long as others are held,
@@ -59,12 +62,16 @@ class HoldCheck final : public routing::AdmissionCheck {
   [[nodiscard]] bool begins_at(const routing::Candidate& candidate);
   [[nodiscard]] bool has_room(const routing::Candidate& candidate);
   [[nodiscard]] bool fits(const routing::Candidate& candidate);
+  /// How many of the prompt's blocks are in the worker's working set.
+  [[nodiscard]] std::uint32_t depth(WorkerId worker);
 
   routing::WorkingSet* set_;
   Request request_;
   routing::AdmissionCheck* then_ = nullptr;
   bool is_choice_ = true;  // the next candidate is the policy's choice
+  bool choice_begins_ = false;
   bool holds_ = false;
+  std::optional<std::span<const std::uint32_t>> depths_ = {};
   double service_ms_ = std::numeric_limits<double>::infinity();
 };
 

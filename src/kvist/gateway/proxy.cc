@@ -355,9 +355,11 @@ void Proxy::on_started(Arrival& arrival, const dispatch::Started& ticket) {
       parts_.recorder->add(std::move(*arrival.job.record));
     }
     if (!*arrival.client_left) return refuse(arrival, refusal, outcome, refusal.retry_after);
+    arrival.lease.used(0);
     return report_early_end(arrival, 0, outcome);  // as it was counted
   }
   if (*arrival.client_left) {
+    arrival.lease.used(0);
     report_early_end(arrival, 0, dispatch::Outcome::kClientGone);
     return parts_.channel->finish(ticket->handle, dispatch::Outcome::kClientGone);
   }
