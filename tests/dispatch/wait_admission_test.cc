@@ -115,6 +115,22 @@ TEST_F(WaitAdmissionTest, TheMoreAreRefusedTheShorterAStandingQueueMayBe) {
   EXPECT_EQ(admission.standing_wait_ms(), 400);
 }
 
+// A request that is held is tried many times.
+TEST_F(WaitAdmissionTest, ATryOfAHeldRequestIsNotAnotherRequest) {
+  WaitAdmission admission(spec::AdmissionSpec{.max_wait = seconds(10)}, forecaster_, 1);
+  WaitAdmission::Check first = admission.check({}, now_);
+  EXPECT_TRUE(first.admits(waiting(0)));
+  ASSERT_EQ(admission.standing_wait_ms(), 400);
+  for (int i = 0; i < 100; ++i) {
+    WaitAdmission::Check again = admission.check({}, now_, true);
+    routing::Candidate cold = waiting(0);
+    cold.forecast.ttft_ms = 20'000;
+    EXPECT_TRUE(again.admits(cold));
+  }
+  EXPECT_EQ(admission.standing_wait_ms(), 400);
+  EXPECT_EQ(admission.wait_ms(), 0);
+}
+
 // As at a load below the capacity, where a queue comes and goes.
 TEST_F(StandingQueueTest, AQueueThatPassesDoesNotStand) {
   for (int i = 0; i < 200; ++i) {

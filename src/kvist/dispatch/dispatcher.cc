@@ -67,7 +67,8 @@ std::optional<Started> Dispatcher::try_start(const RequestProfile& profile, std:
   request.generates = profile.generates;
   request.carried = profile.carried;
   std::optional<WaitAdmission::Check> check;
-  if (options_.admission && !profile.admission.exempt) check = admission_.check(profile.admission, now);
+  if (options_.admission && !profile.admission.exempt)
+    check = admission_.check(profile.admission, now, came.has_value());
   routing::AdmissionCheck* admits = check ? &*check : nullptr;
   if (hold != nullptr) {
     hold->also(admits);

@@ -80,13 +80,15 @@ WaitAdmission::WaitAdmission(const spec::AdmissionSpec& spec, const routing::For
   if (spec.standing_wait) configured_standing_ms_ = to_milliseconds(*spec.standing_wait);
 }
 
-WaitAdmission::Check WaitAdmission::check(const AdmissionProfile& profile, TimePoint now) {
+WaitAdmission::Check WaitAdmission::check(const AdmissionProfile& profile, TimePoint now, bool again) {
   came_[priority_index(profile.priority)] = now;
-  const double kept = std::exp(-(now - asked_at_) / kRefusedMemory);
-  asked_ = asked_ * kept + 1;
-  turned_down_ *= kept;
-  asked_at_ = now;
-  return {*this, profile, shares_.on_request(profile.tenant, now), now};
+  if (!again) {
+    const double kept = std::exp(-(now - asked_at_) / kRefusedMemory);
+    asked_ = asked_ * kept + 1;
+    turned_down_ *= kept;
+    asked_at_ = now;
+  }
+  return {*this, profile, shares_.on_request(profile.tenant, now), now, again};
 }
 
 bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
@@ -97,7 +99,7 @@ bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
   Least found{.wait_ms = wait_ms};
   found.limit_ms = limit_ms(candidate, wait_ms, found.reason);
   found.over_ms = wait_ms - found.limit_ms;
-  if (!least_) {  // the router's own choice
+  if (!least_ && !again_) {  // the router's own choice
     all.seen_ = std::min(all.seen_ + 1, kMeanOf);
     all.own_ms_ += (own_ms(candidate) - all.own_ms_) / all.seen_;
     all.work_ms_ += (all.work_ms(candidate) - all.work_ms_) / all.seen_;
@@ -111,7 +113,7 @@ bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
     found.reason = *reason;
     found.over_ms = found.limit_ms = 0;
   }
-  queue.turned_down = now_;
+  if (!again_) queue.turned_down = now_;
   if (!least_ || found.over_ms < least_->over_ms) least_ = found;
   return false;
 }

@@ -111,8 +111,8 @@ class WaitAdmission {
 
    private:
     friend class WaitAdmission;
-    Check(WaitAdmission& admission, const AdmissionProfile& profile, double share, TimePoint now)
-        : admission_(&admission), profile_(&profile), share_(share), now_(now) {}
+    Check(WaitAdmission& admission, const AdmissionProfile& profile, double share, TimePoint now, bool again)
+        : admission_(&admission), profile_(&profile), share_(share), now_(now), again_(again) {}
     [[nodiscard]] double limit_ms(const routing::Candidate& candidate, double wait_ms, RefusalReason& reason) const;
     /// Whether it would take a slot that is kept for others, and why for others.
     [[nodiscard]] std::optional<RefusalReason> takes_kept_slot(const routing::Candidate& candidate) const;
@@ -127,10 +127,12 @@ class WaitAdmission {
     const AdmissionProfile* profile_;
     double share_;
     TimePoint now_;
+    bool again_;
     std::optional<Least> least_;
   };
-  /// Requires: `profile` outlives the check.
-  [[nodiscard]] Check check(const AdmissionProfile& profile, TimePoint now);
+  /// `again`: the request is held, and was asked for before; it is not counted as another one. Requires: `profile`
+  /// outlives the check.
+  [[nodiscard]] Check check(const AdmissionProfile& profile, TimePoint now, bool again = false);
   /// The check admitted no worker.
   [[nodiscard]] Refusal refuse(const Check& check);
   /// `max_in_flight` is reached.
