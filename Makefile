@@ -140,7 +140,7 @@ routing-hold: laboratory
 	@scripts/routing/hold.py $(RELEASE)/bin/kvist
 
 routing-overload: laboratory
-	@scripts/routing/overload.py $(RELEASE)/bin/kvist
+	@scripts/routing/overload.py $(RELEASE)/bin/kvist --seeds 2
 
 fuzz:
 	@scripts/install-dependencies --tests --lint

@@ -19,7 +19,7 @@ import simulation  # noqa: E402
 import workloads  # noqa: E402
 
 WORKLOADS = ["chat", "long_prompts", "retrieval", "agents", "code_completion", "short_answers", "reasoning", "mixture", "day"]
-LOADS = [60, 80, 95, 120, 200]
+LOADS = [60, 80, 95, 120]
 SETTINGS = {"with": ", admission: {enabled: true}", "without": ""}
 
 
