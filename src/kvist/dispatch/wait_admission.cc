@@ -84,8 +84,8 @@ WaitAdmission::Check WaitAdmission::check(const AdmissionProfile& profile, TimeP
   came_[priority_index(profile.priority)] = now;
   if (!again) {
     const double kept = std::exp(-(now - asked_at_) / kRefusedMemory);
-    asked_ = asked_ * kept + 1;
-    turned_down_ *= kept;
+    asked_lately_ = asked_lately_ * kept + 1;
+    refused_lately_ *= kept;
     asked_at_ = now;
   }
   return {*this, profile, shares_.on_request(profile.tenant, now), now, again};
@@ -198,7 +198,7 @@ double WaitAdmission::standing_wait_ms(const routing::Candidate& candidate) cons
 // short. With a long one, a little more would be done, and everybody would wait for it.
 double WaitAdmission::standing_multiple() const {
   constexpr double kEnough = 10;  // requests, to speak of a share of them
-  const double refused = turned_down_ / std::max(kEnough, asked_);
+  const double refused = refused_lately_ / std::max(kEnough, asked_lately_);
   const double many = std::clamp((refused - kFewRefused) / (kManyRefused - kFewRefused), 0.0, 1.0);
   return std::lerp(kStandingMultiple, kLeastStandingMultiple, many);
 }
@@ -226,7 +226,7 @@ std::size_t WaitAdmission::standing() const {
 
 Refusal WaitAdmission::refuse(const Check& check) {
   const Check::Least least = check.least_.value_or(Check::Least{});
-  ++turned_down_;
+  if (!check.again_) ++refused_lately_;
   count(check.profile_->key_class, least.reason);
   return {{ErrorCode::kResourceExhausted,
            fmt::format("the request would wait {:.1f} s for its first token to be begun, and {} {:.1f} s now",

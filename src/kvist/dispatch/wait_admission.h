@@ -165,7 +165,7 @@ class WaitAdmission {
   struct Queue {
     double excess_s = 0;
     std::optional<TimePoint> seen = {};
-    TimePoint turned_down;
+    TimePoint turned_down;  // a request, for the last time
     bool stands = false;
   };
   [[nodiscard]] double wait_ms(const routing::Candidate& candidate, TimePoint now) const;
@@ -186,9 +186,9 @@ class WaitAdmission {
   double seen_ = 0;     // requests of the next two
   double own_ms_ = 0;   // mean time to first token without a wait
   double work_ms_ = 0;  // mean of work_ms()
-  // Requests that were asked for and refused lately, older ones less, at the time of the last.
-  double asked_ = 0;
-  double turned_down_ = 0;
+  // How many requests were asked for and refused lately, older ones less, as of `asked_at_`.
+  double asked_lately_ = 0;
+  double refused_lately_ = 0;
   TimePoint asked_at_{};
   WaitCorrection correction_;
   double wait_ms_ = 0;

@@ -13,8 +13,8 @@ struct AdmissionSpec {
   /// Nothing: a gateway refuses, a simulation does not, because its load is what is to be measured.
   std::optional<bool> enabled = {};
   Duration max_wait = std::chrono::seconds(10);  ///< that a burst may wait for its workers
-  /// The same while the queues do not become empty; nothing: half of the time that a first token takes
-  /// without a wait.
+  /// The same while a worker's queue does not become short again, for a request that takes as much of its time as the
+  /// mean one; nothing: up to twice the time that a first token takes without a wait.
   std::optional<Duration> standing_wait = {};
 
   bool operator==(const AdmissionSpec&) const = default;
