@@ -166,6 +166,57 @@ TEST_F(StandingQueueTest, WhoNeedsLittleMayWaitLongerInAStandingQueue) {
   EXPECT_TRUE(admits(with_prefill(90, 1'000))) << "a quarter at least";
 }
 
+/// A request that is turned down by the router's choice.
+class OtherWorkerTest : public WaitAdmissionTest {
+ protected:
+  struct There {
+    double prefill_ms = 0;
+    double wait_ms = 0;
+    std::uint32_t requests = 16;
+  };
+  // Its history is cached at the choice.
+  bool takes(const There& there) {
+    WaitAdmission::Check check = admission_.check(profile_, now_);
+    EXPECT_FALSE(check.admits(candidate(0, {.prefill_ms = 300, .wait_ms = wait_ms_})));
+    if (check.admits(candidate(1, there))) return true;
+    last_ = admission_.refuse(check);
+    return false;
+  }
+  double wait_ms_ = 15'000;
+
+ private:
+  static routing::Candidate candidate(std::uint32_t worker, const There& there) {
+    routing::Candidate candidate = waiting(there.wait_ms, there.requests);
+    candidate.worker = WorkerId(worker);
+    candidate.forecast.prefill_ms = there.prefill_ms;
+    candidate.forecast.ttft_ms = there.wait_ms + there.prefill_ms + 200;
+    return candidate;
+  }
+
+  routing::LoadTracker loads_{2};
+  routing::Forecaster forecaster_{loads_, 2, {}, 16};
+  WaitAdmission admission_{spec_, forecaster_, 2};
+  AdmissionProfile profile_;
+};
+
+TEST_F(OtherWorkerTest, TakesWhatCostsLittleThere) {
+  EXPECT_TRUE(takes({.prefill_ms = 550}));
+  EXPECT_TRUE(takes({.prefill_ms = 550, .wait_ms = 9'000}));
+}
+
+TEST_F(OtherWorkerTest, DoesNotComputeALongHistoryAnew) {
+  EXPECT_FALSE(takes({.prefill_ms = 5'000}));
+  EXPECT_NE(last_.message.find("15.0 s"), std::string::npos) << "the wait at its own worker: " << last_.message;
+  EXPECT_TRUE(takes({.prefill_ms = 5'000, .requests = 0})) << "unless it has nothing else to do";
+}
+
+TEST_F(OtherWorkerTest, DoesNotTakeWhatWouldWaitLongerThere) {
+  for (int i = 0; i < 50; ++i, now_ += milliseconds(100)) (void)takes({.requests = 0});
+  wait_ms_ = 5'000;  // too long in a queue that stands
+  EXPECT_TRUE(takes({.prefill_ms = 550, .wait_ms = 4'700}));
+  EXPECT_FALSE(takes({.prefill_ms = 550, .wait_ms = 4'800})) << "its first token would come later";
+}
+
 TEST_F(WaitAdmissionTest, AnIdleWorkerTakesEverything) {
   let_it_stand();
   EXPECT_TRUE(admits(waiting(60'000, 0), {.priority = 9, .first_token_within = milliseconds(1)}));

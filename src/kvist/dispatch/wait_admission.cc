@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace kvist::dispatch {
@@ -99,7 +100,9 @@ bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
   Least found{.wait_ms = wait_ms};
   found.limit_ms = limit_ms(candidate, wait_ms, found.reason);
   found.over_ms = wait_ms - found.limit_ms;
-  if (!least_ && !again_) {  // the router's own choice
+  const bool is_choice = !choice_;
+  if (is_choice) choice_ = {.ttft_ms = candidate.forecast.ttft_ms, .prefill_ms = candidate.forecast.prefill_ms};
+  if (is_choice && !again_) {
     all.seen_ = std::min(all.seen_ + 1, kMeanOf);
     all.own_ms_ += (own_ms(candidate) - all.own_ms_) / all.seen_;
     all.work_ms_ += (all.work_ms(candidate) - all.work_ms_) / all.seen_;
@@ -107,11 +110,13 @@ bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
     all.limit_ms_ = queue.stands ? all.standing_wait_ms() : all.max_wait_ms_;
   }
   if (candidate.load.requests == 0) return true;
+  if (!is_choice && !is_cheap(candidate)) return false;
   if (found.over_ms <= 0) {
     const auto reason = queue.stands ? takes_kept_slot(candidate) : std::nullopt;
     if (!reason) return true;
     found.reason = *reason;
     found.over_ms = found.limit_ms = 0;
+    if (is_choice) choice_->ttft_ms = std::numeric_limits<double>::infinity();
   }
   if (!again_) queue.turned_down = now_;
   if (!least_ || found.over_ms < least_->over_ms) least_ = found;
@@ -136,6 +141,12 @@ double WaitAdmission::Check::limit_ms(const routing::Candidate& candidate, doubl
   if (profile_->first_token_within > Duration(0) && !admission_->is_cold(candidate))
     lower(to_milliseconds(profile_->first_token_within) - own_ms(candidate), RefusalReason::kDeadline);
   return limit_ms;
+}
+
+bool WaitAdmission::Check::is_cheap(const routing::Candidate& candidate) const {
+  if (admission_->is_cold(candidate)) return true;
+  const double most_ms = std::max(kMovedPrefill * choice_->prefill_ms, admission_->own_ms_);
+  return candidate.forecast.prefill_ms <= most_ms && candidate.forecast.ttft_ms <= choice_->ttft_ms;
 }
 
 std::optional<RefusalReason> WaitAdmission::Check::takes_kept_slot(const routing::Candidate& candidate) const {

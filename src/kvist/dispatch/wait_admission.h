@@ -66,6 +66,11 @@ struct Refusal : Error {
 ///  - not at all, if it would leave too few slots free at a worker with a standing queue: one for each better priority
 ///    that comes as well, and one if its key has used more than its share. Otherwise whoever asks most often would get
 ///    every slot that becomes free.
+/// Where the router's choice is turned down, another worker takes the request only if that costs the fleet little: its
+/// prefill there is at most kMovedPrefill times that at the choice, or that of an average request, and its first token
+/// comes earlier. A long history that is computed anew elsewhere takes the time of many other requests, so that a
+/// burst would become an overload.
+///
 /// An idle worker takes everything. Forecasts are corrected by what first tokens really took, and by how long the
 /// oldest request at the worker is overdue. While nothing was learned of the fleet, workers with free slots take
 /// everything. Threads: the router's. Memory: the keys of FairShare, and kMostClasses classes.
@@ -99,6 +104,7 @@ class WaitAdmission {
   /// Priorities are told apart from -kMostPriority to kMostPriority; those beyond count like the last.
   static constexpr std::int32_t kMostPriority = 6;
   static constexpr double kLightKey = 0.5;  ///< of its share
+  static constexpr double kMovedPrefill = 2;
   static constexpr std::size_t kMostClasses = 256;
 
   /// Requires: the forecaster outlives this object.
@@ -114,8 +120,15 @@ class WaitAdmission {
     Check(WaitAdmission& admission, const AdmissionProfile& profile, double share, TimePoint now, bool again)
         : admission_(&admission), profile_(&profile), share_(share), now_(now), again_(again) {}
     [[nodiscard]] double limit_ms(const routing::Candidate& candidate, double wait_ms, RefusalReason& reason) const;
+    /// Whether going there costs little, if it is not the router's choice.
+    [[nodiscard]] bool is_cheap(const routing::Candidate& candidate) const;
     /// Whether it would take a slot that is kept for others, and why for others.
     [[nodiscard]] std::optional<RefusalReason> takes_kept_slot(const routing::Candidate& candidate) const;
+    /// What is forecast at the router's choice.
+    struct Choice {
+      double ttft_ms = 0;  ///< infinite if its slot is kept for others, so that it would not come at all
+      double prefill_ms = 0;
+    };
     /// The candidate that came closest to taking the request.
     struct Least {
       double over_ms = 0;
@@ -128,6 +141,7 @@ class WaitAdmission {
     double share_;
     TimePoint now_;
     bool again_;
+    std::optional<Choice> choice_;  // nothing: it has not been asked for yet
     std::optional<Least> least_;
   };
   /// `again`: the request is held, and was asked for before; it is not counted as another one. Requires: `profile`
