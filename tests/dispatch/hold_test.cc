@@ -217,6 +217,8 @@ TEST_F(HoldTest, AGatewayThatEndsRefusesThem) {
   const std::vector<Released> released = dispatcher_->refuse_held({ErrorCode::kUnavailable, "it ends"}, now_);
   ASSERT_EQ(released.size(), 2U);
   EXPECT_EQ(released[0].started.error().message, "it ends");
+  EXPECT_EQ(released[0].started.error().outcome, Outcome::kRejected) << "there are workers, which nobody asked";
+  EXPECT_EQ(dispatcher_->counters().without_worker.of(Outcome::kRejected), 2U);
   EXPECT_EQ(dispatcher_->held(), 0U);
 }
 
@@ -253,6 +255,7 @@ TEST_F(HoldTest, WithoutAnyWorkerTheyAreToldSo) {
   ASSERT_EQ(released.size(), 1U);
   ASSERT_FALSE(released[0].started);
   EXPECT_EQ(released[0].started.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(released[0].started.error().outcome, Outcome::kNoWorker);
 }
 
 }  // namespace

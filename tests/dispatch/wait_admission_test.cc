@@ -43,7 +43,7 @@ class WaitAdmissionTest : public ::testing::Test {
   routing::Forecaster forecaster_{loads_, 1, {}, 16};
   WaitAdmission admission_{spec_, forecaster_, 1};
   TimePoint now_{seconds(100)};
-  Refusal last_{{}};
+  Refusal last_{{}, Outcome::kRejected};
 };
 
 /// The wait of a standing queue does not depend on how many were refused before.

@@ -40,8 +40,7 @@ Dispatcher::Dispatcher(const Options& options, Fleet& fleet, routing::Router& ro
 Started Dispatcher::start(const RequestProfile& profile, TimePoint now) {
   if (!has_room()) {
     demand_.on_refused();
-    counters_.without_worker.add(Outcome::kRejected);
-    return std::unexpected(admission_.refuse_in_flight(profile.admission, live_.size() + holds_.size()));
+    return turn_away(admission_.refuse_in_flight(profile.admission, live_.size() + holds_.size()));
   }
   budget_.on_request(now);
   return *try_start(profile, std::nullopt, now, nullptr);
@@ -79,8 +78,7 @@ std::optional<Started> Dispatcher::try_start(const RequestProfile& profile, std:
     const bool waits = decision.error().code == ErrorCode::kResourceExhausted;
     if (waits && hold != nullptr && hold->holds()) return std::nullopt;
     if (waits && !came) demand_.on_refused();
-    counters_.without_worker.add(waits ? Outcome::kRejected : Outcome::kNoWorker);
-    return std::unexpected(waits ? admission_.refuse(*check) : Refusal(decision.error()));
+    return turn_away(waits ? admission_.refuse(*check) : Refusal(decision.error(), Outcome::kNoWorker));
   }
   request.tenant = profile.admission.tenant;
   charge(request, profile.prompt_tokens + router_->forecaster().output_lengths().mean_tokens(), now);
@@ -88,6 +86,11 @@ std::optional<Started> Dispatcher::try_start(const RequestProfile& profile, std:
   if (!came) demand_.on_started();
   return Ticket{
       .handle = live_.insert(std::move(request)), .decision = *decision, .held = came ? now - *came : Duration(0)};
+}
+
+std::unexpected<Refusal> Dispatcher::turn_away(Refusal refusal) {
+  counters_.without_worker.add(refusal.outcome);
+  return std::unexpected(std::move(refusal));
 }
 
 DispatchedRequest& Dispatcher::live(DispatchHandle handle) {

@@ -226,6 +226,8 @@ class Dispatcher {
   /// from. `came`: when a request that was held did.
   [[nodiscard]] std::optional<Started> try_start(const RequestProfile& profile, std::optional<TimePoint> came,
                                                  TimePoint now, HoldCheck* hold);
+  /// Counts a request that no worker got.
+  [[nodiscard]] std::unexpected<Refusal> turn_away(Refusal refusal);
   void measure_prefill(TimePoint now);
   [[nodiscard]] bool may_hold(const RequestProfile& profile) const;
   /// What a worker has to do for the request to begin there now.

@@ -92,8 +92,7 @@ void Dispatcher::release_overdue(TimePoint now, std::vector<Released>& released)
       released.push_back(let_go(id, *try_start(held.profile, held.since, now, nullptr), now));
     } else if (options_.admission) {
       ++counters_.held_too_long;
-      counters_.without_worker.add(Outcome::kRejected);
-      released.push_back(let_go(id, std::unexpected(admission_.refuse_held(held.profile.admission, waited)), now));
+      released.push_back(let_go(id, turn_away(admission_.refuse_held(held.profile.admission, waited)), now));
     } else {
       return;
     }
@@ -115,10 +114,8 @@ bool Dispatcher::drop(HoldId id, TimePoint now) {
 
 std::vector<Released> Dispatcher::refuse_held(const Error& error, TimePoint now) {
   std::vector<Released> released;
-  while (!holds_.empty()) {
-    counters_.without_worker.add(Outcome::kRejected);
-    released.push_back(let_go(holds_.oldest(), std::unexpected(Refusal(error)), now));
-  }
+  while (!holds_.empty())
+    released.push_back(let_go(holds_.oldest(), turn_away(Refusal(error, Outcome::kRejected)), now));
   return released;
 }
 

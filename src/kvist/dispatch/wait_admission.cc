@@ -231,19 +231,22 @@ Refusal WaitAdmission::refuse(const Check& check) {
   return {{ErrorCode::kResourceExhausted,
            fmt::format("the request would wait {:.1f} s for its first token to be begun, and {} {:.1f} s now",
                        least.wait_ms / 1e3, words_of(least.reason), std::max(0.0, least.limit_ms) / 1e3)},
+          Outcome::kRejected,
           retry_after(least.over_ms)};
 }
 
 Refusal WaitAdmission::refuse_in_flight(const AdmissionProfile& profile, std::size_t in_flight) {
   count(profile.key_class, RefusalReason::kInFlight);
   return {{ErrorCode::kUnavailable,
-           fmt::format("{} requests are in flight, which is the most this gateway takes", in_flight)}};
+           fmt::format("{} requests are in flight, which is the most this gateway takes", in_flight)},
+          Outcome::kRejected};
 }
 
 Refusal WaitAdmission::refuse_held(const AdmissionProfile& profile, Duration waited) {
   count(profile.key_class, RefusalReason::kWait);
   return {{ErrorCode::kResourceExhausted,
            fmt::format("the request waited {:.1f} s, and no worker's cache had room for it", to_seconds(waited))},
+          Outcome::kRejected,
           retry_after(to_milliseconds(waited))};
 }
 

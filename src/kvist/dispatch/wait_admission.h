@@ -14,6 +14,7 @@
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
 #include "kvist/dispatch/fair_share.h"
+#include "kvist/dispatch/outcome.h"
 #include "kvist/dispatch/wait_correction.h"
 #include "kvist/routing/admission_check.h"
 #include "kvist/routing/forecaster.h"
@@ -45,7 +46,9 @@ using RefusalCounts = std::array<std::uint64_t, kRefusalReasons>;
 /// Why a request is not begun, and when to try again.
 struct Refusal : Error {
   static constexpr Duration kAtOnce = std::chrono::seconds(1);
-  Refusal(Error error, Duration after = kAtOnce) : Error(std::move(error)), retry_after(after) {}
+  Refusal(Error error, Outcome how, Duration after = kAtOnce)
+      : Error(std::move(error)), outcome(how), retry_after(after) {}
+  Outcome outcome;       ///< as which it is counted
   Duration retry_after;  ///< whole seconds
 };
 

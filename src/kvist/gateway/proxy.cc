@@ -346,17 +346,14 @@ void Proxy::note_routed(Arrival& arrival, const dispatch::Ticket& ticket) {
 void Proxy::on_started(Arrival& arrival, const dispatch::Started& ticket) {
   if (!ticket) {
     const dispatch::Refusal& refusal = ticket.error();
-    const bool none = refusal.code == ErrorCode::kUnavailable && parts_.channel->has_room();
-    dispatch::Outcome outcome = none ? dispatch::Outcome::kNoWorker : dispatch::Outcome::kRejected;
-    if (refusal.code == ErrorCode::kCancelled) outcome = dispatch::Outcome::kClientGone;
     if (arrival.job.record) {
       arrival.job.record->ended = net::now();
-      arrival.job.record->outcome = outcome;
+      arrival.job.record->outcome = refusal.outcome;
       parts_.recorder->add(std::move(*arrival.job.record));
     }
-    if (!*arrival.client_left) return refuse(arrival, refusal, outcome, refusal.retry_after);
+    if (!*arrival.client_left) return refuse(arrival, refusal, refusal.outcome, refusal.retry_after);
     arrival.lease.used(0);
-    return report_early_end(arrival, 0, outcome);  // as it was counted
+    return report_early_end(arrival, 0, refusal.outcome);
   }
   if (*arrival.client_left) {
     arrival.lease.used(0);

@@ -24,7 +24,8 @@ void LocalChannel::drop_those_that_left() {
     if (held.left->load() && dispatcher_->drop(id, net::now()))
       dropped.push_back({.id = id,
                          .started = std::unexpected(dispatch::Refusal(
-                             Error{ErrorCode::kCancelled, "the client has left while the request waited"}))});
+                             Error{ErrorCode::kCancelled, "the client has left while the request waited"},
+                             dispatch::Outcome::kClientGone))});
   answer(std::move(dropped));
 }
 
