@@ -292,8 +292,12 @@ void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profil
     look_whether_idle();
   });
   if (arrival->answered) return;
-  arrival->exchange->on_client_gone([weak = std::weak_ptr<Arrival>(arrival)] {
-    if (const auto left = weak.lock()) *left->client_left = true;
+  // While the arrival lives, the channel has it, and is there too.
+  arrival->exchange->on_client_gone([weak = std::weak_ptr<Arrival>(arrival), channel = parts_.channel] {
+    const auto left = weak.lock();
+    if (!left) return;
+    *left->client_left = true;
+    channel->on_left(left->client_left);
   });
 }
 
