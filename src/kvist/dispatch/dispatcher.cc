@@ -40,7 +40,7 @@ Dispatcher::Dispatcher(const Options& options, Fleet& fleet, routing::Router& ro
 Started Dispatcher::start(const RequestProfile& profile, TimePoint now) {
   if (!has_room()) {
     demand_.on_refused();
-    return turn_away(admission_.refuse_in_flight(profile.admission, live_.size() + holds_.size()));
+    return turn_away(admission_.refuse_in_flight(profile.admission, under_way()));
   }
   budget_.on_request(now);
   return *try_start(profile, std::nullopt, now, nullptr);

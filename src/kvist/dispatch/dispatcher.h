@@ -125,7 +125,7 @@ class Dispatcher {
   Dispatcher(const Options& options, Fleet& fleet, routing::Router& router);
 
   /// Whether start() would admit a request. It is asked before a request is read, to save that work.
-  [[nodiscard]] bool has_room() const { return live_.size() + holds_.size() < options_.max_in_flight; }
+  [[nodiscard]] bool has_room() const { return under_way() < options_.max_in_flight; }
   /// Admits and routes a request. Returns kUnavailable if `max_in_flight` is reached or no worker is available,
   /// kResourceExhausted if it would wait too long (WaitAdmission).
   [[nodiscard]] Started start(const RequestProfile& profile, TimePoint now);
@@ -215,6 +215,8 @@ class Dispatcher {
                                                        std::uint32_t resumed_tokens = 0);
 
   [[nodiscard]] std::size_t in_flight() const { return live_.size(); }
+  /// With those that are held.
+  [[nodiscard]] std::size_t under_way() const { return live_.size() + holds_.size(); }
   [[nodiscard]] const DispatchCounters& counters() const { return counters_; }
   [[nodiscard]] const OutlierWatch& outliers() const { return outliers_; }
   [[nodiscard]] const RetryBudget& retry_budget() const { return budget_; }
