@@ -188,5 +188,21 @@ TEST_F(HoldTest, WithoutAnyWorkerTheyAreToldSo) {
   EXPECT_EQ(released[0].started.error().outcome, Outcome::kNoWorker);
 }
 
+TEST_F(HoldTest, WhatWaitedTooLongAndCouldNotBeginLeavesTheNextItsTurn) {
+  fill();
+  for (std::uint64_t number = 10; number < 30; ++number) held(prompt(number, 40));
+  EXPECT_EQ(dispatcher_->under_way(), 22U);
+  for (std::uint32_t w = 0; w < 2; ++w)
+    for (int i = 0; i < 3; ++i) fleet_->on_failure(WorkerId(w), "down", now_);
+  EXPECT_LE(release_after(seconds(60)).size(), HoldQueue::kFirst + HoldQueue::kByTurns + 1) << "a look's, and one more";
+  EXPECT_GT(dispatcher_->counters().without_worker.of(Outcome::kNoWorker), HoldQueue::kFirst);
+  EXPECT_GE(dispatcher_->held(), 3U);
+  for (std::uint32_t w = 0; w < 2; ++w) fleet_->on_success(WorkerId(w), now_);
+  const std::vector<Released> released = release_after(milliseconds(50));
+  ASSERT_EQ(released.size(), 1U);
+  EXPECT_TRUE(released[0].started);
+  EXPECT_TRUE(release_after(milliseconds(50)).empty());
+}
+
 }  // namespace
 }  // namespace kvist::dispatch::hold_test

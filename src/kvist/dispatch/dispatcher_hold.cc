@@ -76,25 +76,25 @@ std::vector<Released> Dispatcher::release(TimePoint now) {
 }
 
 // They come in the order in which they arrived. Without a bound on how often, all of them would begin at about the same
-// time, and evict everything.
+// time, and evict everything. One that cannot begin even so takes no time of the fleet; the next one is tried when they
+// are looked at again, because where one is refused others would be too.
 void Dispatcher::release_overdue(TimePoint now, std::vector<Released>& released) {
   Duration most = options_.hold.max_wait;
   if (options_.admission) most = std::min(most, options_.admission->max_wait);
+  bool may_begin = now >= next_overdue_;
   while (!holds_.empty()) {
     const HoldId id = holds_.oldest();
     const HeldRequest& held = holds_.at(id);
     const Duration waited = now - held.since;
-    if (waited < most) return;
-    if (now >= next_overdue_) {
+    if (waited < most || (!may_begin && !options_.admission)) return;
+    ++counters_.held_too_long;
+    if (std::exchange(may_begin, false)) {
+      Started started = *try_start(held.profile, held.since, now, nullptr);
       const auto workers = static_cast<double>(std::max<std::size_t>(1, fleet_->usable()));
-      next_overdue_ = now + from_milliseconds(held.service_ms / kOverdueShare / workers);
-      ++counters_.held_too_long;
-      released.push_back(let_go(id, *try_start(held.profile, held.since, now, nullptr), now));
-    } else if (options_.admission) {
-      ++counters_.held_too_long;
-      released.push_back(let_go(id, turn_away(admission_.refuse_held(held.profile.admission, waited)), now));
+      if (started) next_overdue_ = now + from_milliseconds(held.service_ms / kOverdueShare / workers);
+      released.push_back(let_go(id, std::move(started), now));
     } else {
-      return;
+      released.push_back(let_go(id, turn_away(admission_.refuse_held(held.profile.admission, waited)), now));
     }
   }
 }
