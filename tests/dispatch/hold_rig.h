@@ -70,6 +70,15 @@ class HoldRig {
   void keep_busy() {
     for (std::uint64_t number = 0; number < 40; ++number) end(begin(prompt(1'000'000 + number, 50)));
   }
+  /// Enough first tokens, which come when the prior says so, for forecasts to count.
+  void learn() {
+    for (std::uint64_t number = 0; number < 10; ++number) {
+      const Ticket ticket = begin(prompt(2'000'000 + number, 1));
+      now_ += std::chrono::milliseconds(100) * prompt(0, 1).prompt_tokens;
+      dispatcher_->on_first_token(ticket.decision.request, now_);
+      end(ticket);
+    }
+  }
   /// Both workers' caches are full of conversations that go on, of which 0 and 1 are under way.
   std::pair<Ticket, Ticket> fill() {
     keep_busy();

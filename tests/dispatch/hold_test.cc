@@ -123,6 +123,85 @@ TEST_F(HoldTest, WhomAdmissionRefusesIsNotHeld) {
   EXPECT_EQ(dispatcher_->held(), 0U);
 }
 
+TEST_F(HoldTest, AtTheEndOfItsTimeARequestIsAnsweredAndNoWorkerBlamed) {
+  fill();
+  RequestProfile profile = prompt(7, 40);
+  profile.deadline = now_ + seconds(30);
+  const HoldId id = held(profile);
+  held(prompt(8, 40));
+  EXPECT_TRUE(release_after(seconds(29)).empty());
+  const std::vector<Released> released = release_after(seconds(1));
+  ASSERT_EQ(released.size(), 1U) << "the other one has more time";
+  EXPECT_EQ(released[0].id, id);
+  ASSERT_FALSE(released[0].started);
+  EXPECT_EQ(released[0].started.error().code, ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(released[0].started.error().outcome, Outcome::kTimedOut);
+  EXPECT_EQ(dispatcher_->counters().without_worker.of(Outcome::kTimedOut), 1U);
+  EXPECT_EQ(dispatcher_->counters().held_time, seconds(30));
+  for (std::uint32_t w = 0; w < 2; ++w) EXPECT_EQ(fleet_->worker(WorkerId(w)).health, WorkerHealth::kHealthy);
+}
+
+TEST_F(HoldTest, AWorkerIsNotBlamedForWhatCameToItLate) {
+  const auto [first, second] = fill();
+  held(prompt(7, 40));
+  end(first);
+  const std::vector<Released> released = release_after(milliseconds(50));
+  ASSERT_TRUE(released.size() == 1 && released[0].started);
+  const Ticket& late = *released[0].started;
+  now_ += seconds(10);
+  EXPECT_FALSE(dispatcher_->on_attempt_failed(late.handle, AttemptFailure::kTimedOut, "late", now_));
+  EXPECT_EQ(fleet_->worker(late.decision.worker).health, WorkerHealth::kHealthy) << "its prompt takes 1,280 s";
+  EXPECT_FALSE(dispatcher_->on_attempt_failed(second.handle, AttemptFailure::kTimedOut, "600 s", now_));
+  EXPECT_EQ(fleet_->worker(second.decision.worker).health, WorkerHealth::kSuspect) << "it had all of its time";
+}
+
+// Also where admission is off: it is not a worker's queue that lets the client wait.
+TEST_F(HoldTest, WhenItsClientWaitsNoLongerARequestIsRefused) {
+  for (const bool admits : {false, true}) {
+    make({.admission = admits ? std::optional(spec::AdmissionSpec{.max_wait = seconds(60)}) : std::nullopt});
+    fill();
+    RequestProfile profile = prompt(7, 40);
+    profile.admission.first_token_within = seconds(5);
+    profile.deadline = now_ + seconds(6);
+    held(profile);
+    EXPECT_TRUE(release_after(milliseconds(4'900)).empty());
+    const std::vector<Released> released = release_after(milliseconds(100));
+    ASSERT_EQ(released.size(), 1U);
+    ASSERT_FALSE(released[0].started);
+    const Refusal& refusal = released[0].started.error();
+    EXPECT_EQ(refusal.code, ErrorCode::kResourceExhausted);
+    EXPECT_EQ(refusal.outcome, Outcome::kRejected);
+    EXPECT_EQ(refusal.message, "the request waited 5.0 s, and its client waits 5.0 s for its first token");
+    EXPECT_EQ(dispatcher_->admission().refused().at("")[static_cast<std::size_t>(RefusalReason::kDeadline)], 1U);
+  }
+}
+
+// At 100 ms per token or more, 40 hundredths of a worker's memory take at least 1,280 s.
+TEST_F(HoldTest, WhatIsLeftOfItsTimeHasToBeEnoughForItsPrompt) {
+  learn();
+  fill();
+  RequestProfile profile = prompt(7, 40);
+  Duration too_short{};
+  Duration enough = seconds(10'000);
+  while (enough - too_short > seconds(1)) {
+    const Duration time = (too_short + enough) / 2;
+    profile.deadline = now_ + time;
+    const Arrived came = dispatcher_->start_or_hold(profile, now_);
+    (came.started ? too_short : enough) = time;
+    if (!came.started) {
+      EXPECT_TRUE(dispatcher_->drop(came.held, now_));
+      continue;
+    }
+    ASSERT_FALSE(*came.started) << "there is no use in waiting at all";
+    EXPECT_EQ(came.started->error().code, ErrorCode::kDeadlineExceeded);
+  }
+  EXPECT_GT(enough, seconds(1'280));
+  profile.deadline = now_ + enough + seconds(20);
+  held(profile);
+  EXPECT_TRUE(release_after(seconds(18)).empty());
+  EXPECT_EQ(release_after(seconds(4)).size(), 1U);
+}
+
 TEST_F(HoldTest, InAnotherModeThoseThatAreHeldBegin) {
   const auto [first, second] = fill();
   held(prompt(7, 40));

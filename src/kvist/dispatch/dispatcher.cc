@@ -65,9 +65,9 @@ std::optional<Started> Dispatcher::try_start(const RequestProfile& profile, std:
   request.streams = profile.streams;
   request.generates = profile.generates;
   request.carried = profile.carried;
+  request.was_held = came.has_value();
   std::optional<WaitAdmission::Check> check;
-  if (options_.admission && !profile.admission.exempt)
-    check = admission_.check(profile.admission, now, came.has_value());
+  if (options_.admission && !profile.admission.exempt) check = admission_.check(profile.admission, now, came);
   routing::AdmissionCheck* admits = check ? &*check : nullptr;
   if (hold != nullptr) {
     hold->also(admits);
@@ -180,7 +180,8 @@ void Dispatcher::judge_attempt(DispatchedRequest& live, AttemptFailure failure, 
       fleet_->on_failure(worker, problem, now);
       return;
     case AttemptFailure::kTimedOut:
-      fleet_->on_failure(worker, problem, now);
+      // One that was held may come to its worker with less time than was forecast for it.
+      if (!live.was_held || now - live.wait.began >= live.wait.patience) fleet_->on_failure(worker, problem, now);
       return;
     case AttemptFailure::kStalled:
       // If its health checks are good, the worker counts as well again once it has no work. Nothing else would keep the

@@ -54,6 +54,7 @@ struct DispatchedRequest {
   bool paused = false;     ///< its answer is not read at the moment
   bool tries_out = false;  ///< the attempt decides whether its ejected worker comes back
   bool carried = false;    ///< RequestProfile::carried
+  bool was_held = false;   ///< so that its workers have only a part of its time
   SilenceWatch::Wait wait = {};
   std::vector<Dispute> disputes = {};
   Tenant tenant = {};
@@ -132,8 +133,9 @@ class Dispatcher {
   /// As start(), but a request that should wait here (HoldCheck) is held, if Options::hold says so and the mode is kv.
   /// Then release() has what became of it, unless drop() comes first.
   [[nodiscard]] Arrived start_or_hold(const RequestProfile& profile, TimePoint now);
-  /// Starts the held requests whose turn it is and for which there is room, and refuses those that waited too long. To
-  /// be called when an answer has begun or ended, and several times a second. Looks at most every kLookPause.
+  /// Starts the held requests whose turn it is and for which there is room, and refuses those that waited too long:
+  /// with kDeadlineExceeded (Outcome::kTimedOut) at the end of their own time, otherwise with kResourceExhausted. To be
+  /// called when an answer has begun or ended, and several times a second. Looks at most every kLookPause.
   [[nodiscard]] std::vector<Released> release(TimePoint now);
   /// The client of a held request has left. Returns false if it is held no longer.
   bool drop(HoldId id, TimePoint now);
@@ -235,6 +237,10 @@ class Dispatcher {
   /// What a worker has to do for the request to begin there now.
   [[nodiscard]] HoldCheck hold_check(const RequestProfile& profile, TimePoint now);
   [[nodiscard]] Released let_go(HoldId id, Started started, TimePoint now);
+  /// When a request that waits here can no longer be answered in its time.
+  [[nodiscard]] TimePoint latest_of(const RequestProfile& profile, double service_ms, TimePoint came) const;
+  void refuse_late(TimePoint now, std::vector<Released>& released);
+  [[nodiscard]] Refusal late_refusal(const RequestProfile& profile, TimePoint came, TimePoint now);
   void release_overdue(TimePoint now, std::vector<Released>& released);
   /// give() begins an attempt, the next function ends it.
   void give(DispatchedRequest& request, const routing::Decision& decision, TimePoint now);

@@ -8,39 +8,66 @@ namespace kvist::dispatch {
 namespace {
 
 constexpr double kLeastServiceMs = 1;
-/// As in WaitAdmission: priorities beyond count like this one.
-constexpr std::int32_t kMostPriority = 6;
-
-/// Its height is the request's urgency.
-KineticTournament::Line line_of(HoldId id, const HeldRequest& held) {
-  const std::int32_t priority = std::clamp(held.profile.admission.priority, -kMostPriority, kMostPriority);
-  return {.key = id.value(),
-          .zero = held.since - HoldQueue::kEven,
-          .ms_per_unit = std::ldexp(std::max(kLeastServiceMs, held.service_ms), priority)};
-}
-
 }  // namespace
 
-HoldId HoldQueue::add(RequestProfile profile, double service_ms, TimePoint since) {
+std::int32_t HoldQueue::priority_of(const HeldRequest& held) {
+  return std::clamp(held.profile.admission.priority, -kMostPriority, kMostPriority);
+}
+
+KineticTournament::Line HoldQueue::line_of(HoldId id, const HeldRequest& held) {
+  return {.key = id.value(),
+          .zero = held.since - kEven,
+          .ms_per_unit = std::ldexp(std::max(kLeastServiceMs, held.service_ms), priority_of(held))};
+}
+
+HoldId HoldQueue::add(RequestProfile profile, double service_ms, TimePoint since, TimePoint latest) {
   last_ = HoldId(last_.value() + 1);
-  HeldRequest held{.profile = std::move(profile), .since = since, .service_ms = service_ms, .seat = 0};
+  HeldRequest held{
+      .profile = std::move(profile), .since = since, .service_ms = service_ms, .latest = latest, .seat = 0};
   held.seat = order_.add(line_of(last_, held));
+  by_latest_.emplace(latest, last_);
+  by_priority_[static_cast<std::size_t>(priority_of(held) + kMostPriority)].insert(last_);
   held_.emplace(last_, std::move(held));
   return last_;
 }
 
-void HoldQueue::set_service(HoldId id, double service_ms) {
+void HoldQueue::update(HoldId id, double service_ms, TimePoint latest) {
   HeldRequest& held = held_.at(id);
   held.service_ms = service_ms;
   order_.set(held.seat, line_of(id, held));
+  by_latest_.erase({std::exchange(held.latest, latest), id});
+  by_latest_.emplace(latest, id);
 }
 
 bool HoldQueue::erase(HoldId id) {
   const auto found = held_.find(id);
   if (found == held_.end()) return false;
-  order_.remove(found->second.seat);
+  const HeldRequest& held = found->second;
+  order_.remove(held.seat);
+  by_latest_.erase({held.latest, id});
+  by_priority_[static_cast<std::size_t>(priority_of(held) + kMostPriority)].erase(id);
   held_.erase(found);
   return true;
+}
+
+std::optional<HoldId> HoldQueue::late(TimePoint now) const {
+  if (by_latest_.empty() || by_latest_.begin()->first > now) return std::nullopt;
+  return by_latest_.begin()->second;
+}
+
+std::optional<HoldId> HoldQueue::overdue(Duration most, TimePoint now) const {
+  std::optional<HoldId> found;
+  double longest = 0;
+  for (const std::set<HoldId>& ids : by_priority_) {
+    if (ids.empty()) continue;
+    const HeldRequest& first = held_.at(*ids.begin());
+    const Duration waited = now - first.since;
+    const double counts = std::ldexp(to_seconds(waited), -priority_of(first));
+    if (waited < most || (found && counts <= longest)) continue;
+    found = *ids.begin();
+    longest = counts;
+  }
+  return found;
 }
 
 std::vector<HoldId> HoldQueue::next(TimePoint now) {

@@ -80,15 +80,16 @@ WaitAdmission::WaitAdmission(const spec::AdmissionSpec& spec, const routing::For
   if (spec.standing_wait) configured_standing_ms_ = to_milliseconds(*spec.standing_wait);
 }
 
-WaitAdmission::Check WaitAdmission::check(const AdmissionProfile& profile, TimePoint now, bool again) {
+WaitAdmission::Check WaitAdmission::check(const AdmissionProfile& profile, TimePoint now,
+                                          std::optional<TimePoint> came) {
   came_[priority_index(profile.priority)] = now;
-  if (!again) {
+  if (!came) {
     const double kept = std::exp(-(now - asked_at_) / kRefusedMemory);
     asked_lately_ = asked_lately_ * kept + 1;
     refused_lately_ *= kept;
     asked_at_ = now;
   }
-  return {*this, profile, shares_.on_request(profile.tenant, now), now, again};
+  return {*this, profile, shares_.on_request(profile.tenant, now), now, came};
 }
 
 bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
@@ -99,7 +100,7 @@ bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
   Least found{.wait_ms = wait_ms};
   found.limit_ms = limit_ms(candidate, wait_ms, found.reason);
   found.over_ms = wait_ms - found.limit_ms;
-  if (!least_ && !again_) {  // the router's own choice
+  if (!least_ && !came_) {  // the router's own choice
     all.seen_ = std::min(all.seen_ + 1, kMeanOf);
     all.own_ms_ += (own_ms(candidate) - all.own_ms_) / all.seen_;
     all.work_ms_ += (all.work_ms(candidate) - all.work_ms_) / all.seen_;
@@ -113,7 +114,7 @@ bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
     found.reason = *reason;
     found.over_ms = found.limit_ms = 0;
   }
-  if (!again_) queue.turned_down = now_;
+  if (!came_) queue.turned_down = now_;
   if (!least_ || found.over_ms < least_->over_ms) least_ = found;
   return false;
 }
@@ -132,9 +133,9 @@ double WaitAdmission::Check::limit_ms(const routing::Candidate& candidate, doubl
   limit_ms *= std::max(1.0, factor);
   if (factor < 1) lower(limit_ms * factor, RefusalReason::kPriority);
   if (share_ > 1) lower(limit_ms * std::max(kLeastShareFactor, 1 / share_), RefusalReason::kShare);
-  // A prior's estimate of a prompt's own time is no reason to refuse it.
+  const Duration left = profile_->first_token_within - (now_ - came_.value_or(now_));
   if (profile_->first_token_within > Duration(0) && !admission_->is_cold(candidate))
-    lower(to_milliseconds(profile_->first_token_within) - own_ms(candidate), RefusalReason::kDeadline);
+    lower(to_milliseconds(left) - own_ms(candidate), RefusalReason::kDeadline);
   return limit_ms;
 }
 
@@ -164,8 +165,11 @@ double WaitAdmission::wait_ms(const routing::Candidate& candidate, TimePoint now
 
 bool WaitAdmission::is_cold(const routing::Candidate& candidate) const {
   const std::uint32_t slots = candidate.limits.max_batch_size == 0 ? kAssumedSlots : candidate.limits.max_batch_size;
-  return candidate.load.requests < slots && candidate.forecast.has_slot &&
-         forecaster_->latency().fleet().first_token_error().observations < kEnoughFirstTokens;
+  return candidate.load.requests < slots && candidate.forecast.has_slot && !has_learned();
+}
+
+bool WaitAdmission::has_learned() const {
+  return forecaster_->latency().fleet().first_token_error().observations >= kEnoughFirstTokens;
 }
 
 void WaitAdmission::look_at(Queue& queue, double wait_ms, TimePoint now) const {
@@ -226,7 +230,7 @@ std::size_t WaitAdmission::standing() const {
 
 Refusal WaitAdmission::refuse(const Check& check) {
   const Check::Least least = check.least_.value_or(Check::Least{});
-  if (!check.again_) ++refused_lately_;
+  if (!check.came_) ++refused_lately_;
   count(check.profile_->key_class, least.reason);
   return {{ErrorCode::kResourceExhausted,
            fmt::format("the request would wait {:.1f} s for its first token to be begun, and {} {:.1f} s now",
@@ -246,6 +250,15 @@ Refusal WaitAdmission::refuse_held(const AdmissionProfile& profile, Duration wai
   count(profile.key_class, RefusalReason::kWait);
   return {{ErrorCode::kResourceExhausted,
            fmt::format("the request waited {:.1f} s, and no worker's cache had room for it", to_seconds(waited))},
+          Outcome::kRejected,
+          retry_after(to_milliseconds(waited))};
+}
+
+Refusal WaitAdmission::refuse_late(const AdmissionProfile& profile, Duration waited) {
+  count(profile.key_class, RefusalReason::kDeadline);
+  return {{ErrorCode::kResourceExhausted,
+           fmt::format("the request waited {:.1f} s, and its client waits {:.1f} s for its first token",
+                       to_seconds(waited), to_seconds(profile.first_token_within))},
           Outcome::kRejected,
           retry_after(to_milliseconds(waited))};
 }

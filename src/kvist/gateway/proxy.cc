@@ -273,6 +273,7 @@ void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profil
   } else if (const auto named = name_priority(*arrival, job.kind, asked, profile.admission.priority); !named) {
     return refuse(*arrival, named.error());
   }
+  profile.deadline = arrival->arrived + parts_.upstream_timeout;
   profile.name = arrival->request_id;
   if (job.kind == RequestKind::kRead) job.record = record_of(*arrival, profile);
   arrival->asked = net::now();
