@@ -61,6 +61,38 @@ TEST_F(HoldQueueTest, EveryoneIsLookedAtInTurn) {
   EXPECT_TRUE(never.empty()) << never.size() << " were not looked at";
 }
 
+TEST_F(HoldQueueTest, WhoWaitedTooLongComesByArrivalAndPriority) {
+  const HoldId low = add(400, start_, 1);
+  const HoldId first = add(400, start_ + seconds(10));
+  const HoldId second = add(40, start_ + seconds(11));
+  const HoldId high = add(400, start_ + seconds(12), -1);
+  EXPECT_EQ(queue_.overdue(seconds(60), start_ + seconds(59)), std::nullopt);
+  EXPECT_EQ(queue_.overdue(seconds(60), start_ + seconds(60)), low) << "the others have not waited so long";
+  EXPECT_EQ(queue_.overdue(seconds(60), start_ + seconds(71)), first);
+  EXPECT_EQ(queue_.overdue(seconds(60), start_ + seconds(72)), high);
+  queue_.erase(high);
+  queue_.erase(first);
+  EXPECT_EQ(queue_.overdue(seconds(60), start_ + seconds(72)), second);
+  EXPECT_EQ(queue_.overdue(seconds(0), start_ + seconds(10'000)), second) << "10 s more are nothing then";
+}
+
+TEST_F(HoldQueueTest, WhoseLatestInstantHasComeIsFound) {
+  const HoldId never = add(400, start_);
+  const HoldId late = queue_.add({}, 400, start_, start_ + seconds(9));
+  const HoldId early = queue_.add({}, 400, start_, start_ + seconds(5));
+  EXPECT_EQ(queue_.late(start_ + seconds(4)), std::nullopt);
+  EXPECT_EQ(queue_.late(start_ + seconds(5)), early);
+  queue_.update(early, 40, start_ + seconds(20));
+  EXPECT_EQ(queue_.late(start_ + seconds(8)), std::nullopt);
+  EXPECT_EQ(queue_.next(start_ + seconds(8)).front(), early) << "it takes less now";
+  EXPECT_EQ(queue_.late(start_ + seconds(30)), late);
+  queue_.erase(late);
+  EXPECT_EQ(queue_.late(start_ + seconds(30)), early);
+  queue_.erase(early);
+  EXPECT_EQ(queue_.late(start_ + std::chrono::hours(1'000)), std::nullopt);
+  EXPECT_TRUE(queue_.contains(never));
+}
+
 TEST_F(HoldQueueTest, WhatIsErasedIsGone) {
   const HoldId first = add(0, start_);
   EXPECT_TRUE(queue_.contains(first));

@@ -7,88 +7,18 @@
 #include <utility>
 #include <vector>
 
+#include "hold_rig.h"
 #include "kvist/dispatch/dispatcher.h"
 
 namespace kvist::dispatch::hold_test {
 namespace {
 
+using hold_rig::HoldRig;
+using hold_rig::prompt;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr std::uint32_t kBlockSize = 32;
-constexpr std::uint32_t kBlocks = 1'000;  // of a worker's memory
-
-/// A prompt that takes so many hundredths of a worker's memory.
-RequestProfile prompt(std::uint64_t conversation, std::size_t hundredths) {
-  const std::size_t blocks = hundredths * kBlocks / 100;
-  std::vector<kv::BlockHash> hashes;
-  for (std::size_t i = 0; i < blocks; ++i) hashes.emplace_back(conversation << 32 | i);
-  RequestProfile profile;
-  profile.prompt_tokens = static_cast<std::uint32_t>(blocks * kBlockSize + 1);
-  profile.blocks = std::make_shared<const std::vector<kv::BlockHash>>(std::move(hashes));
-  profile.streams = true;
-  return profile;
-}
-
-class HoldTest : public testing::Test {
- protected:
-  HoldTest() { make({}); }
-  void make(const Dispatcher::Options& more, spec::RoutingMode mode = spec::RoutingMode::kKv) {
-    dispatcher_.reset();
-    fleet_ = std::make_unique<Fleet>(std::vector<std::string>{"a", "b"}, Fleet::Options{});
-    for (std::uint32_t w = 0; w < 2; ++w) {
-      fleet_->set_limits(WorkerId(w), {.block_size = kBlockSize, .kv_blocks = kBlocks, .max_batch_size = 16});
-      fleet_->on_success(WorkerId(w), now_);
-    }
-    router_ = std::make_unique<routing::Router>(
-        routing::Router::Options{.model = "m",
-                                 .block_size = kBlockSize,
-                                 .workers = 2,
-                                 .mode = mode,
-                                 .latency_prior = {.per_prefill_token = milliseconds(100)},
-                                 .working_set = true});
-    Dispatcher::Options options = more;
-    options.hold.enabled = true;
-    dispatcher_ = std::make_unique<Dispatcher>(options, *fleet_, *router_);
-  }
-  /// A turn that begins at once, and its end.
-  Ticket begin(const RequestProfile& profile) {
-    Arrived came = dispatcher_->start_or_hold(profile, now_);
-    EXPECT_TRUE(came.started && *came.started);
-    return **came.started;
-  }
-  void end(const Ticket& ticket) { dispatcher_->finish(ticket.handle, Outcome::kCompleted, now_); }
-  HoldId held(const RequestProfile& profile) {
-    const Arrived came = dispatcher_->start_or_hold(profile, now_);
-    EXPECT_FALSE(came.started);
-    return came.held;
-  }
-  std::vector<Released> release_after(Duration time) {
-    now_ += time;
-    return dispatcher_->release(now_);
-  }
-  /// Prompts that nothing is cached of, which take all of the fleet's time.
-  void keep_busy() {
-    for (std::uint64_t number = 0; number < 40; ++number) end(begin(prompt(1'000'000 + number, 50)));
-  }
-  /// Both workers' caches are full of conversations that go on, of which 0 and 1 are under way.
-  std::pair<Ticket, Ticket> fill() {
-    keep_busy();
-    for (std::size_t turn = 0; turn < 200; ++turn) {
-      for (const std::uint64_t conversation : {0U, 1U}) {
-        const Ticket ticket = begin(prompt(conversation, 60 + turn / 10));
-        now_ += milliseconds(10);
-        end(ticket);
-      }
-    }
-    return {begin(prompt(0, 80)), begin(prompt(1, 80))};
-  }
-
-  TimePoint now_{seconds(1'000)};
-  std::unique_ptr<Fleet> fleet_;
-  std::unique_ptr<routing::Router> router_;
-  std::unique_ptr<Dispatcher> dispatcher_;
-};
+class HoldTest : public HoldRig, public testing::Test {};
 
 TEST_F(HoldTest, WhatFitsNowhereWaitsAndBeginsWhenThereIsRoom) {
   const auto [first, second] = fill();
@@ -193,6 +123,85 @@ TEST_F(HoldTest, WhomAdmissionRefusesIsNotHeld) {
   EXPECT_EQ(dispatcher_->held(), 0U);
 }
 
+TEST_F(HoldTest, AtTheEndOfItsTimeARequestIsAnsweredAndNoWorkerBlamed) {
+  fill();
+  RequestProfile profile = prompt(7, 40);
+  profile.deadline = now_ + seconds(30);
+  const HoldId id = held(profile);
+  held(prompt(8, 40));
+  EXPECT_TRUE(release_after(seconds(29)).empty());
+  const std::vector<Released> released = release_after(seconds(1));
+  ASSERT_EQ(released.size(), 1U) << "the other one has more time";
+  EXPECT_EQ(released[0].id, id);
+  ASSERT_FALSE(released[0].started);
+  EXPECT_EQ(released[0].started.error().code, ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(released[0].started.error().outcome, Outcome::kTimedOut);
+  EXPECT_EQ(dispatcher_->counters().without_worker.of(Outcome::kTimedOut), 1U);
+  EXPECT_EQ(dispatcher_->counters().held_time, seconds(30));
+  for (std::uint32_t w = 0; w < 2; ++w) EXPECT_EQ(fleet_->worker(WorkerId(w)).health, WorkerHealth::kHealthy);
+}
+
+TEST_F(HoldTest, AWorkerIsNotBlamedForWhatCameToItLate) {
+  const auto [first, second] = fill();
+  held(prompt(7, 40));
+  end(first);
+  const std::vector<Released> released = release_after(milliseconds(50));
+  ASSERT_TRUE(released.size() == 1 && released[0].started);
+  const Ticket& late = *released[0].started;
+  now_ += seconds(10);
+  EXPECT_FALSE(dispatcher_->on_attempt_failed(late.handle, AttemptFailure::kTimedOut, "late", now_));
+  EXPECT_EQ(fleet_->worker(late.decision.worker).health, WorkerHealth::kHealthy) << "its prompt takes 1,280 s";
+  EXPECT_FALSE(dispatcher_->on_attempt_failed(second.handle, AttemptFailure::kTimedOut, "600 s", now_));
+  EXPECT_EQ(fleet_->worker(second.decision.worker).health, WorkerHealth::kSuspect) << "it had all of its time";
+}
+
+// Also where admission is off: it is not a worker's queue that lets the client wait.
+TEST_F(HoldTest, WhenItsClientWaitsNoLongerARequestIsRefused) {
+  for (const bool admits : {false, true}) {
+    make({.admission = admits ? std::optional(spec::AdmissionSpec{.max_wait = seconds(60)}) : std::nullopt});
+    fill();
+    RequestProfile profile = prompt(7, 40);
+    profile.admission.first_token_within = seconds(5);
+    profile.deadline = now_ + seconds(6);
+    held(profile);
+    EXPECT_TRUE(release_after(milliseconds(4'900)).empty());
+    const std::vector<Released> released = release_after(milliseconds(100));
+    ASSERT_EQ(released.size(), 1U);
+    ASSERT_FALSE(released[0].started);
+    const Refusal& refusal = released[0].started.error();
+    EXPECT_EQ(refusal.code, ErrorCode::kResourceExhausted);
+    EXPECT_EQ(refusal.outcome, Outcome::kRejected);
+    EXPECT_EQ(refusal.message, "the request waited 5.0 s, and its client waits 5.0 s for its first token");
+    EXPECT_EQ(dispatcher_->admission().refused().at("")[static_cast<std::size_t>(RefusalReason::kDeadline)], 1U);
+  }
+}
+
+// At 100 ms per token or more, 40 hundredths of a worker's memory take at least 1,280 s.
+TEST_F(HoldTest, WhatIsLeftOfItsTimeHasToBeEnoughForItsPrompt) {
+  learn();
+  fill();
+  RequestProfile profile = prompt(7, 40);
+  Duration too_short{};
+  Duration enough = seconds(10'000);
+  while (enough - too_short > seconds(1)) {
+    const Duration time = (too_short + enough) / 2;
+    profile.deadline = now_ + time;
+    const Arrived came = dispatcher_->start_or_hold(profile, now_);
+    (came.started ? too_short : enough) = time;
+    if (!came.started) {
+      EXPECT_TRUE(dispatcher_->drop(came.held, now_));
+      continue;
+    }
+    ASSERT_FALSE(*came.started) << "there is no use in waiting at all";
+    EXPECT_EQ(came.started->error().code, ErrorCode::kDeadlineExceeded);
+  }
+  EXPECT_GT(enough, seconds(1'280));
+  profile.deadline = now_ + enough + seconds(20);
+  held(profile);
+  EXPECT_TRUE(release_after(seconds(18)).empty());
+  EXPECT_EQ(release_after(seconds(4)).size(), 1U);
+}
+
 TEST_F(HoldTest, InAnotherModeThoseThatAreHeldBegin) {
   const auto [first, second] = fill();
   held(prompt(7, 40));
@@ -217,6 +226,8 @@ TEST_F(HoldTest, AGatewayThatEndsRefusesThem) {
   const std::vector<Released> released = dispatcher_->refuse_held({ErrorCode::kUnavailable, "it ends"}, now_);
   ASSERT_EQ(released.size(), 2U);
   EXPECT_EQ(released[0].started.error().message, "it ends");
+  EXPECT_EQ(released[0].started.error().outcome, Outcome::kRejected) << "there are workers, which nobody asked";
+  EXPECT_EQ(dispatcher_->counters().without_worker.of(Outcome::kRejected), 2U);
   EXPECT_EQ(dispatcher_->held(), 0U);
 }
 
@@ -253,6 +264,23 @@ TEST_F(HoldTest, WithoutAnyWorkerTheyAreToldSo) {
   ASSERT_EQ(released.size(), 1U);
   ASSERT_FALSE(released[0].started);
   EXPECT_EQ(released[0].started.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(released[0].started.error().outcome, Outcome::kNoWorker);
+}
+
+TEST_F(HoldTest, WhatWaitedTooLongAndCouldNotBeginLeavesTheNextItsTurn) {
+  fill();
+  for (std::uint64_t number = 10; number < 30; ++number) held(prompt(number, 40));
+  EXPECT_EQ(dispatcher_->under_way(), 22U);
+  for (std::uint32_t w = 0; w < 2; ++w)
+    for (int i = 0; i < 3; ++i) fleet_->on_failure(WorkerId(w), "down", now_);
+  EXPECT_LE(release_after(seconds(60)).size(), HoldQueue::kFirst + HoldQueue::kByTurns + 1) << "a look's, and one more";
+  EXPECT_GT(dispatcher_->counters().without_worker.of(Outcome::kNoWorker), HoldQueue::kFirst);
+  EXPECT_GE(dispatcher_->held(), 3U);
+  for (std::uint32_t w = 0; w < 2; ++w) fleet_->on_success(WorkerId(w), now_);
+  const std::vector<Released> released = release_after(milliseconds(50));
+  ASSERT_EQ(released.size(), 1U);
+  EXPECT_TRUE(released[0].started);
+  EXPECT_TRUE(release_after(milliseconds(50)).empty());
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ class WaitAdmissionTest : public ::testing::Test {
   routing::Forecaster forecaster_{loads_, 1, {}, 16};
   WaitAdmission admission_{spec_, forecaster_, 1};
   TimePoint now_{seconds(100)};
-  Refusal last_{{}};
+  Refusal last_{{}, Outcome::kRejected};
 };
 
 /// The wait of a standing queue does not depend on how many were refused before.
@@ -122,13 +122,26 @@ TEST_F(WaitAdmissionTest, ATryOfAHeldRequestIsNotAnotherRequest) {
   EXPECT_TRUE(first.admits(waiting(0)));
   ASSERT_EQ(admission.standing_wait_ms(), 400);
   for (int i = 0; i < 100; ++i) {
-    WaitAdmission::Check again = admission.check({}, now_, true);
+    WaitAdmission::Check again = admission.check({}, now_, now_);
     routing::Candidate cold = waiting(0);
     cold.forecast.ttft_ms = 20'000;
     EXPECT_TRUE(again.admits(cold));
   }
   EXPECT_EQ(admission.standing_wait_ms(), 400);
   EXPECT_EQ(admission.wait_ms(), 0);
+}
+
+TEST_F(WaitAdmissionTest, WhatAHeldRequestWaitedIsOfItsClientsTime) {
+  const AdmissionProfile profile{.first_token_within = seconds(5)};
+  const auto admits_after = [&](Duration waited) {
+    WaitAdmission::Check check = admission_.check(profile, now_, now_ - waited);
+    if (check.admits(waiting(1'000))) return true;
+    last_ = admission_.refuse(check);
+    return false;
+  };
+  EXPECT_TRUE(admits_after(milliseconds(3'700))) << "1 s more, and 200 ms of its own";
+  EXPECT_FALSE(admits_after(milliseconds(3'900)));
+  EXPECT_EQ(admission_.refused().at("")[static_cast<std::size_t>(RefusalReason::kDeadline)], 1U);
 }
 
 // As at a load below the capacity, where a queue comes and goes.

@@ -4,6 +4,7 @@ import concurrent.futures
 import contextlib
 import http.client
 import json
+import pathlib
 import signal
 import tempfile
 import threading
@@ -33,6 +34,7 @@ def fleet(settings, per_token_ms=1):
                           f"  connect_timeout: 60 s\n{prior}{settings}  workers: [{upstreams}]\n")
         stack.callback(gateway.stop)
         eventually(lambda: all(w["healthy"] for w in get_json(gateway.admin + "/admin/status")["workers"]), "workers healthy")
+        gateway.folder = pathlib.Path(folder)
         yield gateway
 
 
@@ -113,7 +115,8 @@ def without_it_none_is_held():
 
 def whoever_is_held_at_the_end_is_told():
     """A gateway that is told to end answers those that it holds, and ends."""
-    with fleet("  hold: {enabled: true, max_wait: 600 s}\n  admission: {enabled: false}\n  drain_timeout: 50 ms\n", per_token_ms=2) as gateway:
+    with fleet("  hold: {enabled: true, max_wait: 600 s}\n  admission: {enabled: false}\n  drain_timeout: 50 ms\n  access_log: access.log\n"
+               "  log: {format: json}\n", per_token_ms=2) as gateway:
         stop, answers = threading.Event(), []
 
         def converse(number):
@@ -141,6 +144,9 @@ def whoever_is_held_at_the_end_is_told():
         refused = [json.loads(text)["error"]["message"] for code, text in answers if code == 503]
         assert all(code in (0, 200, 503) for code, _ in answers), answers
         assert any("shutting down" in message for message in refused), refused
+        lines = [json.loads(line) for line in (gateway.folder / "access.log").read_text().splitlines()]
+        assert "no_worker" not in {line["outcome"] for line in lines}, "there were workers, which nobody asked"
+        assert any((line["status"], line["outcome"]) == (503, "rejected") for line in lines), lines
 
 
 if __name__ == "__main__":

@@ -105,6 +105,25 @@ TEST_F(WorkingSetTest, ManyAtOnceAreForgottenEarly) {
   EXPECT_EQ(set_.blocks(kHome), 2U * 20'000);
 }
 
+TEST_F(WorkingSetTest, FewButLongOnesAreForgottenEarlyToo) {
+  set_ = WorkingSet(2, {.prompts = 20'000, .blocks = 1'000});
+  for (std::uint64_t conversation = 1; conversation <= 30; ++conversation)
+    ask(prompt(conversation, 100), Duration(0), conversation % 2 == 0 ? kHome : kOther);
+  set_.expire(now_);
+  EXPECT_EQ(set_.blocks(kHome) + set_.blocks(kOther), 1'000U);
+  EXPECT_EQ(set_.depths(prompt(20, 100))[kHome.value()], 0U);
+  EXPECT_EQ(set_.depths(prompt(30, 100))[kHome.value()], 100U) << "the oldest go";
+  const double returns = set_.return_share();
+  set_.begin(kHome, prompt(20, 100), now_);
+  EXPECT_LE(set_.return_share(), returns) << "what is forgotten is nothing that one could go on with";
+  set_.end(kHome, prompt(20, 100), false, now_);
+  set_.clear(kOther);
+  for (std::uint64_t conversation = 101; conversation <= 105; ++conversation)
+    ask(prompt(conversation, 100), Duration(0));
+  set_.expire(now_);
+  EXPECT_EQ(set_.blocks(kHome), 1'000U) << "what was cleared leaves room: five of before and five new ones";
+}
+
 // Beside a model that keeps every prompt by itself.
 TEST_F(WorkingSetTest, CountsWhatAModelCounts) {
   const std::uint64_t seed = 20'261'128;

@@ -119,9 +119,8 @@ TEST(Level, AnswersThatAreNotStreamedDoNotLookLikeAQueue) {
   EXPECT_LT(waiting(0.5), 1.5 * seen + 0.5);
 }
 
-// Conversations whose histories need 1.5 times the memory. Each would evict the next one's, and all of the time would
-// go into computing them anew. If some wait, those that go on have theirs.
-TEST(Level, AGatewayThatHoldsRequestsKeepsCachesThatAreTooSmallForAll) {
+/// Conversations whose histories need 1.5 times the memory.
+spec::SweepSpec beyond_memory() {
   spec::SweepSpec sweep = small_sweep(2);
   for (spec::WorkerSpec& worker : sweep.deployment.workers) {
     worker.kv_blocks = 3'000;
@@ -137,6 +136,13 @@ TEST(Level, AGatewayThatHoldsRequestsKeepsCachesThatAreTooSmallForAll) {
   sweep.workload.request_timeout = std::chrono::minutes(10);
   sweep.method.warmup = std::chrono::seconds(120);
   sweep.method.window = std::chrono::seconds(300);
+  return sweep;
+}
+
+// Each conversation would evict the next one's, and all of the time would
+// go into computing them anew. If some wait, those that go on have theirs.
+TEST(Level, AGatewayThatHoldsRequestsKeepsCachesThatAreTooSmallForAll) {
+  spec::SweepSpec sweep = beyond_memory();
   const auto cached_share = [&](bool holds, RoutingMode mode) {
     sweep.deployment.gateway.hold.enabled = holds;
     const LevelRun run = run_level(sweep, {.mode = mode, .concurrency = 40, .seed = 5});
@@ -155,6 +161,21 @@ TEST(Level, AGatewayThatHoldsRequestsKeepsCachesThatAreTooSmallForAll) {
   EXPECT_GT(held_share, share + 0.3);
   EXPECT_EQ(cached_share(true, RoutingMode::kRoundRobin), cached_share(false, RoutingMode::kRoundRobin))
       << "the other modes do what is published of them";
+}
+
+TEST(Level, WhatIsHeldUntilItsTimeIsOverIsToldAtOnceAndNeverBegins) {
+  spec::SweepSpec sweep = beyond_memory();
+  sweep.deployment.gateway.hold.enabled = true;
+  sweep.deployment.gateway.upstream_timeout = std::chrono::seconds(20);
+  const LevelRun run = run_level(sweep, {.mode = RoutingMode::kKv, .concurrency = 40, .seed = 5});
+  std::size_t without_worker = 0;
+  for (const workload::TurnSample& turn : run.turns) {
+    EXPECT_LE(turn.ended - turn.sent, std::chrono::milliseconds(20'200)) << turn.error;
+    if (!turn.error.contains("no worker had room for the request in time")) continue;
+    EXPECT_TRUE(turn.worker.empty());
+    ++without_worker;
+  }
+  EXPECT_GT(without_worker, 0U);
 }
 
 /// Levels of one load, each as a separate run.

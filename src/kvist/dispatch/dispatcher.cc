@@ -40,8 +40,7 @@ Dispatcher::Dispatcher(const Options& options, Fleet& fleet, routing::Router& ro
 Started Dispatcher::start(const RequestProfile& profile, TimePoint now) {
   if (!has_room()) {
     demand_.on_refused();
-    counters_.without_worker.add(Outcome::kRejected);
-    return std::unexpected(admission_.refuse_in_flight(profile.admission, live_.size() + holds_.size()));
+    return turn_away(admission_.refuse_in_flight(profile.admission, under_way()));
   }
   budget_.on_request(now);
   return *try_start(profile, std::nullopt, now, nullptr);
@@ -66,9 +65,9 @@ std::optional<Started> Dispatcher::try_start(const RequestProfile& profile, std:
   request.streams = profile.streams;
   request.generates = profile.generates;
   request.carried = profile.carried;
+  request.was_held = came.has_value();
   std::optional<WaitAdmission::Check> check;
-  if (options_.admission && !profile.admission.exempt)
-    check = admission_.check(profile.admission, now, came.has_value());
+  if (options_.admission && !profile.admission.exempt) check = admission_.check(profile.admission, now, came);
   routing::AdmissionCheck* admits = check ? &*check : nullptr;
   if (hold != nullptr) {
     hold->also(admits);
@@ -79,8 +78,7 @@ std::optional<Started> Dispatcher::try_start(const RequestProfile& profile, std:
     const bool waits = decision.error().code == ErrorCode::kResourceExhausted;
     if (waits && hold != nullptr && hold->holds()) return std::nullopt;
     if (waits && !came) demand_.on_refused();
-    counters_.without_worker.add(waits ? Outcome::kRejected : Outcome::kNoWorker);
-    return std::unexpected(waits ? admission_.refuse(*check) : Refusal(decision.error()));
+    return turn_away(waits ? admission_.refuse(*check) : Refusal(decision.error(), Outcome::kNoWorker));
   }
   request.tenant = profile.admission.tenant;
   charge(request, profile.prompt_tokens + router_->forecaster().output_lengths().mean_tokens(), now);
@@ -88,6 +86,11 @@ std::optional<Started> Dispatcher::try_start(const RequestProfile& profile, std:
   if (!came) demand_.on_started();
   return Ticket{
       .handle = live_.insert(std::move(request)), .decision = *decision, .held = came ? now - *came : Duration(0)};
+}
+
+std::unexpected<Refusal> Dispatcher::turn_away(Refusal refusal) {
+  counters_.without_worker.add(refusal.outcome);
+  return std::unexpected(std::move(refusal));
 }
 
 DispatchedRequest& Dispatcher::live(DispatchHandle handle) {
@@ -177,7 +180,8 @@ void Dispatcher::judge_attempt(DispatchedRequest& live, AttemptFailure failure, 
       fleet_->on_failure(worker, problem, now);
       return;
     case AttemptFailure::kTimedOut:
-      fleet_->on_failure(worker, problem, now);
+      // One that was held may come to its worker with less time than was forecast for it.
+      if (!live.was_held || now - live.wait.began >= live.wait.patience) fleet_->on_failure(worker, problem, now);
       return;
     case AttemptFailure::kStalled:
       // If its health checks are good, the worker counts as well again once it has no work. Nothing else would keep the

@@ -54,6 +54,7 @@ struct DispatchedRequest {
   bool paused = false;     ///< its answer is not read at the moment
   bool tries_out = false;  ///< the attempt decides whether its ejected worker comes back
   bool carried = false;    ///< RequestProfile::carried
+  bool was_held = false;   ///< so that its workers have only a part of its time
   SilenceWatch::Wait wait = {};
   std::vector<Dispute> disputes = {};
   Tenant tenant = {};
@@ -125,15 +126,16 @@ class Dispatcher {
   Dispatcher(const Options& options, Fleet& fleet, routing::Router& router);
 
   /// Whether start() would admit a request. It is asked before a request is read, to save that work.
-  [[nodiscard]] bool has_room() const { return live_.size() + holds_.size() < options_.max_in_flight; }
+  [[nodiscard]] bool has_room() const { return under_way() < options_.max_in_flight; }
   /// Admits and routes a request. Returns kUnavailable if `max_in_flight` is reached or no worker is available,
   /// kResourceExhausted if it would wait too long (WaitAdmission).
   [[nodiscard]] Started start(const RequestProfile& profile, TimePoint now);
   /// As start(), but a request that should wait here (HoldCheck) is held, if Options::hold says so and the mode is kv.
   /// Then release() has what became of it, unless drop() comes first.
   [[nodiscard]] Arrived start_or_hold(const RequestProfile& profile, TimePoint now);
-  /// Starts the held requests whose turn it is and for which there is room, and refuses those that waited too long. To
-  /// be called when an answer has begun or ended, and several times a second. Looks at most every kLookPause.
+  /// Starts the held requests whose turn it is and for which there is room, and refuses those that waited too long:
+  /// with kDeadlineExceeded (Outcome::kTimedOut) at the end of their own time, otherwise with kResourceExhausted. To be
+  /// called when an answer has begun or ended, and several times a second. Looks at most every kLookPause.
   [[nodiscard]] std::vector<Released> release(TimePoint now);
   /// The client of a held request has left. Returns false if it is held no longer.
   bool drop(HoldId id, TimePoint now);
@@ -215,6 +217,8 @@ class Dispatcher {
                                                        std::uint32_t resumed_tokens = 0);
 
   [[nodiscard]] std::size_t in_flight() const { return live_.size(); }
+  /// With those that are held.
+  [[nodiscard]] std::size_t under_way() const { return live_.size() + holds_.size(); }
   [[nodiscard]] const DispatchCounters& counters() const { return counters_; }
   [[nodiscard]] const OutlierWatch& outliers() const { return outliers_; }
   [[nodiscard]] const RetryBudget& retry_budget() const { return budget_; }
@@ -226,11 +230,17 @@ class Dispatcher {
   /// from. `came`: when a request that was held did.
   [[nodiscard]] std::optional<Started> try_start(const RequestProfile& profile, std::optional<TimePoint> came,
                                                  TimePoint now, HoldCheck* hold);
+  /// Counts a request that no worker got.
+  [[nodiscard]] std::unexpected<Refusal> turn_away(Refusal refusal);
   void measure_prefill(TimePoint now);
   [[nodiscard]] bool may_hold(const RequestProfile& profile) const;
   /// What a worker has to do for the request to begin there now.
   [[nodiscard]] HoldCheck hold_check(const RequestProfile& profile, TimePoint now);
   [[nodiscard]] Released let_go(HoldId id, Started started, TimePoint now);
+  /// When a request that waits here can no longer be answered in its time.
+  [[nodiscard]] TimePoint latest_of(const RequestProfile& profile, double service_ms, TimePoint came) const;
+  void refuse_late(TimePoint now, std::vector<Released>& released);
+  [[nodiscard]] Refusal late_refusal(const RequestProfile& profile, TimePoint came, TimePoint now);
   void release_overdue(TimePoint now, std::vector<Released>& released);
   /// give() begins an attempt, the next function ends it.
   void give(DispatchedRequest& request, const routing::Decision& decision, TimePoint now);

@@ -49,9 +49,35 @@ Arrived Dispatcher::start_or_hold(const RequestProfile& profile, TimePoint now) 
   auto started = try_start(profile, std::nullopt, now, &check);
   measure_prefill(now);
   if (started) return {.started = std::move(started)};
-  ++counters_.held;
   demand_.on_held();
-  return {.held = holds_.add(profile, check.service_ms(), now)};
+  const TimePoint latest = latest_of(profile, check.service_ms(), now);
+  if (latest <= now) return {.started = turn_away(late_refusal(profile, now, now))};
+  ++counters_.held;
+  return {.held = holds_.add(profile, check.service_ms(), now, latest)};
+}
+
+// What is left of its time has to be enough for its prompt: otherwise a worker would begin what nobody waits for, and
+// be blamed for not having done it in time. The end of a client's patience is one here where admission is off too,
+// because it is not a worker's queue that lets the client wait.
+TimePoint Dispatcher::latest_of(const RequestProfile& profile, double service_ms, TimePoint came) const {
+  TimePoint end = profile.deadline;
+  const Duration within = profile.admission.first_token_within;
+  if (within > Duration(0)) end = std::min(end, came + within);
+  return admission_.has_learned() ? end - from_milliseconds(service_ms) : end;
+}
+
+void Dispatcher::refuse_late(TimePoint now, std::vector<Released>& released) {
+  while (const std::optional<HoldId> id = holds_.late(now)) {
+    const HeldRequest& held = holds_.at(*id);
+    released.push_back(let_go(*id, turn_away(late_refusal(held.profile, held.since, now)), now));
+  }
+}
+
+Refusal Dispatcher::late_refusal(const RequestProfile& profile, TimePoint came, TimePoint now) {
+  const Duration within = profile.admission.first_token_within;
+  if (within > Duration(0) && came + within < profile.deadline)
+    return admission_.refuse_late(profile.admission, now - came);
+  return {{ErrorCode::kDeadlineExceeded, "no worker had room for the request in time"}, Outcome::kTimedOut};
 }
 
 std::vector<Released> Dispatcher::release(TimePoint now) {
@@ -59,6 +85,7 @@ std::vector<Released> Dispatcher::release(TimePoint now) {
   if (holds_.empty() || now - looked_ < kLookPause) return released;
   looked_ = now;
   router_->working_set()->expire(now);
+  refuse_late(now, released);
   for (const HoldId id : holds_.next(now)) {
     const HeldRequest& held = holds_.at(id);
     HoldCheck check = hold_check(held.profile, now);
@@ -67,7 +94,7 @@ std::vector<Released> Dispatcher::release(TimePoint now) {
     if (started) {
       released.push_back(let_go(id, *std::move(started), now));
     } else {
-      holds_.set_service(id, check.service_ms());
+      holds_.update(id, check.service_ms(), latest_of(held.profile, check.service_ms(), held.since));
     }
   }
   release_overdue(now, released);
@@ -75,27 +102,26 @@ std::vector<Released> Dispatcher::release(TimePoint now) {
   return released;
 }
 
-// They come in the order in which they arrived. Without a bound on how often, all of them would begin at about the same
-// time, and evict everything.
+// They come in the order in which they arrived, as far as their priorities allow. Without a bound on how often, all of
+// them would begin at about the same time, and evict everything. One that cannot begin even so takes no time of the
+// fleet; the next one is tried when they are looked at again, because where one is refused others would be too.
 void Dispatcher::release_overdue(TimePoint now, std::vector<Released>& released) {
   Duration most = options_.hold.max_wait;
   if (options_.admission) most = std::min(most, options_.admission->max_wait);
-  while (!holds_.empty()) {
-    const HoldId id = holds_.oldest();
-    const HeldRequest& held = holds_.at(id);
+  bool may_begin = now >= next_overdue_;
+  while (may_begin || options_.admission) {
+    const std::optional<HoldId> id = holds_.overdue(most, now);
+    if (!id) return;
+    const HeldRequest& held = holds_.at(*id);
     const Duration waited = now - held.since;
-    if (waited < most) return;
-    if (now >= next_overdue_) {
+    ++counters_.held_too_long;
+    if (std::exchange(may_begin, false)) {
+      Started started = *try_start(held.profile, held.since, now, nullptr);
       const auto workers = static_cast<double>(std::max<std::size_t>(1, fleet_->usable()));
-      next_overdue_ = now + from_milliseconds(held.service_ms / kOverdueShare / workers);
-      ++counters_.held_too_long;
-      released.push_back(let_go(id, *try_start(held.profile, held.since, now, nullptr), now));
-    } else if (options_.admission) {
-      ++counters_.held_too_long;
-      counters_.without_worker.add(Outcome::kRejected);
-      released.push_back(let_go(id, std::unexpected(admission_.refuse_held(held.profile.admission, waited)), now));
+      if (started) next_overdue_ = now + from_milliseconds(held.service_ms / kOverdueShare / workers);
+      released.push_back(let_go(*id, std::move(started), now));
     } else {
-      return;
+      released.push_back(let_go(*id, turn_away(admission_.refuse_held(held.profile.admission, waited)), now));
     }
   }
 }
@@ -115,10 +141,8 @@ bool Dispatcher::drop(HoldId id, TimePoint now) {
 
 std::vector<Released> Dispatcher::refuse_held(const Error& error, TimePoint now) {
   std::vector<Released> released;
-  while (!holds_.empty()) {
-    counters_.without_worker.add(Outcome::kRejected);
-    released.push_back(let_go(holds_.oldest(), std::unexpected(Refusal(error)), now));
-  }
+  while (!holds_.empty())
+    released.push_back(let_go(holds_.oldest(), turn_away(Refusal(error, Outcome::kRejected)), now));
   return released;
 }
 

@@ -8,31 +8,71 @@ namespace kvist::dispatch {
 namespace {
 
 constexpr double kLeastServiceMs = 1;
-/// As in WaitAdmission: priorities beyond count like this one.
-constexpr std::int32_t kMostPriority = 6;
-
-double urgency(const HeldRequest& held, TimePoint now) {
-  const double waited_ms = to_milliseconds(HoldQueue::kEven + (now - held.since));
-  const std::int32_t priority = std::clamp(held.profile.admission.priority, -kMostPriority, kMostPriority);
-  return std::ldexp(waited_ms / std::max(kLeastServiceMs, held.service_ms), -priority);
-}
-
 }  // namespace
 
-HoldId HoldQueue::add(RequestProfile profile, double service_ms, TimePoint since) {
+std::int32_t HoldQueue::priority_of(const HeldRequest& held) {
+  return std::clamp(held.profile.admission.priority, -kMostPriority, kMostPriority);
+}
+
+KineticTournament::Line HoldQueue::line_of(HoldId id, const HeldRequest& held) {
+  return {.key = id.value(),
+          .zero = held.since - kEven,
+          .ms_per_unit = std::ldexp(std::max(kLeastServiceMs, held.service_ms), priority_of(held))};
+}
+
+HoldId HoldQueue::add(RequestProfile profile, double service_ms, TimePoint since, TimePoint latest) {
   last_ = HoldId(last_.value() + 1);
-  held_.emplace(last_, HeldRequest{.profile = std::move(profile), .since = since, .service_ms = service_ms});
+  HeldRequest held{
+      .profile = std::move(profile), .since = since, .service_ms = service_ms, .latest = latest, .seat = 0};
+  held.seat = order_.add(line_of(last_, held));
+  by_latest_.emplace(latest, last_);
+  by_priority_[static_cast<std::size_t>(priority_of(held) + kMostPriority)].insert(last_);
+  held_.emplace(last_, std::move(held));
   return last_;
 }
 
+void HoldQueue::update(HoldId id, double service_ms, TimePoint latest) {
+  HeldRequest& held = held_.at(id);
+  held.service_ms = service_ms;
+  order_.set(held.seat, line_of(id, held));
+  by_latest_.erase({std::exchange(held.latest, latest), id});
+  by_latest_.emplace(latest, id);
+}
+
+bool HoldQueue::erase(HoldId id) {
+  const auto found = held_.find(id);
+  if (found == held_.end()) return false;
+  const HeldRequest& held = found->second;
+  order_.remove(held.seat);
+  by_latest_.erase({held.latest, id});
+  by_priority_[static_cast<std::size_t>(priority_of(held) + kMostPriority)].erase(id);
+  held_.erase(found);
+  return true;
+}
+
+std::optional<HoldId> HoldQueue::late(TimePoint now) const {
+  if (by_latest_.empty() || by_latest_.begin()->first > now) return std::nullopt;
+  return by_latest_.begin()->second;
+}
+
+std::optional<HoldId> HoldQueue::overdue(Duration most, TimePoint now) const {
+  std::optional<HoldId> found;
+  double longest = 0;
+  for (const std::set<HoldId>& ids : by_priority_) {
+    if (ids.empty()) continue;
+    const HeldRequest& first = held_.at(*ids.begin());
+    const Duration waited = now - first.since;
+    const double counts = std::ldexp(to_seconds(waited), -priority_of(first));
+    if (waited < most || (found && counts <= longest)) continue;
+    found = *ids.begin();
+    longest = counts;
+  }
+  return found;
+}
+
 std::vector<HoldId> HoldQueue::next(TimePoint now) {
-  std::vector<std::pair<double, HoldId>> by_urgency;
-  by_urgency.reserve(held_.size());
-  for (const auto& [id, held] : held_) by_urgency.emplace_back(-urgency(held, now), id);
-  const std::size_t first = std::min(kFirst, by_urgency.size());
-  std::ranges::partial_sort(by_urgency, by_urgency.begin() + static_cast<std::ptrdiff_t>(first));
   std::vector<HoldId> ids;
-  for (std::size_t i = 0; i < first; ++i) ids.push_back(by_urgency[i].second);
+  for (const std::uint64_t key : order_.highest(kFirst, now)) ids.emplace_back(key);
   auto at = held_.upper_bound(turn_);
   for (std::size_t i = 0; i < std::min(kByTurns, held_.size()); ++i, ++at) {
     if (at == held_.end()) at = held_.begin();

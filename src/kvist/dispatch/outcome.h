@@ -11,7 +11,7 @@ namespace kvist::dispatch {
 /// How a request ended. Each request that was given to Dispatcher::start() has exactly one outcome.
 enum class Outcome : std::uint8_t {
   kCompleted,       ///< the client got the worker's complete answer
-  kRejected,        ///< too many requests in flight; no worker was tried
+  kRejected,        ///< too many in flight, too long a wait, or the gateway ends; no worker was tried
   kNoWorker,        ///< no worker could take it
   kRefused,         ///< the worker's 4xx was passed on
   kBackPressure,    ///< the worker's 429 or 503 was passed on, because no other worker was left

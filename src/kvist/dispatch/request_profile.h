@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kvist/base/id.h"
+#include "kvist/base/time.h"
 #include "kvist/dispatch/wait_admission.h"
 #include "kvist/routing/prompt_keys.h"
 
@@ -30,6 +31,8 @@ struct RequestProfile {
   std::vector<WorkerId> excluded = {};  ///< workers that it must not go to
   std::size_t fallbacks = 0;            ///< how many further workers the decision is to name
   AdmissionProfile admission = {};
+  /// When it has to have ended. Of a request that was started its RequestLife takes care.
+  TimePoint deadline = TimePoint::max();
 };
 
 }  // namespace kvist::dispatch

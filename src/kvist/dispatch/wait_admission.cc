@@ -81,15 +81,16 @@ WaitAdmission::WaitAdmission(const spec::AdmissionSpec& spec, const routing::For
   if (spec.standing_wait) configured_standing_ms_ = to_milliseconds(*spec.standing_wait);
 }
 
-WaitAdmission::Check WaitAdmission::check(const AdmissionProfile& profile, TimePoint now, bool again) {
+WaitAdmission::Check WaitAdmission::check(const AdmissionProfile& profile, TimePoint now,
+                                          std::optional<TimePoint> came) {
   came_[priority_index(profile.priority)] = now;
-  if (!again) {
+  if (!came) {
     const double kept = std::exp(-(now - asked_at_) / kRefusedMemory);
     asked_lately_ = asked_lately_ * kept + 1;
     refused_lately_ *= kept;
     asked_at_ = now;
   }
-  return {*this, profile, shares_.on_request(profile.tenant, now), now, again};
+  return {*this, profile, shares_.on_request(profile.tenant, now), now, came};
 }
 
 bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
@@ -102,7 +103,7 @@ bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
   found.over_ms = wait_ms - found.limit_ms;
   const bool is_choice = !choice_;
   if (is_choice) choice_ = {.ttft_ms = candidate.forecast.ttft_ms, .prefill_ms = candidate.forecast.prefill_ms};
-  if (is_choice && !again_) {
+  if (is_choice && !came_) {
     all.seen_ = std::min(all.seen_ + 1, kMeanOf);
     all.own_ms_ += (own_ms(candidate) - all.own_ms_) / all.seen_;
     all.work_ms_ += (all.work_ms(candidate) - all.work_ms_) / all.seen_;
@@ -118,7 +119,7 @@ bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
     found.over_ms = found.limit_ms = 0;
     if (is_choice) choice_->ttft_ms = std::numeric_limits<double>::infinity();
   }
-  if (!again_) queue.turned_down = now_;
+  if (!came_) queue.turned_down = now_;
   if (!least_ || found.over_ms < least_->over_ms) least_ = found;
   return false;
 }
@@ -137,9 +138,9 @@ double WaitAdmission::Check::limit_ms(const routing::Candidate& candidate, doubl
   limit_ms *= std::max(1.0, factor);
   if (factor < 1) lower(limit_ms * factor, RefusalReason::kPriority);
   if (share_ > 1) lower(limit_ms * std::max(kLeastShareFactor, 1 / share_), RefusalReason::kShare);
-  // A prior's estimate of a prompt's own time is no reason to refuse it.
+  const Duration left = profile_->first_token_within - (now_ - came_.value_or(now_));
   if (profile_->first_token_within > Duration(0) && !admission_->is_cold(candidate))
-    lower(to_milliseconds(profile_->first_token_within) - own_ms(candidate), RefusalReason::kDeadline);
+    lower(to_milliseconds(left) - own_ms(candidate), RefusalReason::kDeadline);
   return limit_ms;
 }
 
@@ -175,8 +176,11 @@ double WaitAdmission::wait_ms(const routing::Candidate& candidate, TimePoint now
 
 bool WaitAdmission::is_cold(const routing::Candidate& candidate) const {
   const std::uint32_t slots = candidate.limits.max_batch_size == 0 ? kAssumedSlots : candidate.limits.max_batch_size;
-  return candidate.load.requests < slots && candidate.forecast.has_slot &&
-         forecaster_->latency().fleet().first_token_error().observations < kEnoughFirstTokens;
+  return candidate.load.requests < slots && candidate.forecast.has_slot && !has_learned();
+}
+
+bool WaitAdmission::has_learned() const {
+  return forecaster_->latency().fleet().first_token_error().observations >= kEnoughFirstTokens;
 }
 
 void WaitAdmission::look_at(Queue& queue, double wait_ms, TimePoint now) const {
@@ -237,24 +241,36 @@ std::size_t WaitAdmission::standing() const {
 
 Refusal WaitAdmission::refuse(const Check& check) {
   const Check::Least least = check.least_.value_or(Check::Least{});
-  if (!check.again_) ++refused_lately_;
+  if (!check.came_) ++refused_lately_;
   count(check.profile_->key_class, least.reason);
   return {{ErrorCode::kResourceExhausted,
            fmt::format("the request would wait {:.1f} s for its first token to be begun, and {} {:.1f} s now",
                        least.wait_ms / 1e3, words_of(least.reason), std::max(0.0, least.limit_ms) / 1e3)},
+          Outcome::kRejected,
           retry_after(least.over_ms)};
 }
 
 Refusal WaitAdmission::refuse_in_flight(const AdmissionProfile& profile, std::size_t in_flight) {
   count(profile.key_class, RefusalReason::kInFlight);
   return {{ErrorCode::kUnavailable,
-           fmt::format("{} requests are in flight, which is the most this gateway takes", in_flight)}};
+           fmt::format("{} requests are in flight, which is the most this gateway takes", in_flight)},
+          Outcome::kRejected};
 }
 
 Refusal WaitAdmission::refuse_held(const AdmissionProfile& profile, Duration waited) {
   count(profile.key_class, RefusalReason::kWait);
   return {{ErrorCode::kResourceExhausted,
            fmt::format("the request waited {:.1f} s, and no worker's cache had room for it", to_seconds(waited))},
+          Outcome::kRejected,
+          retry_after(to_milliseconds(waited))};
+}
+
+Refusal WaitAdmission::refuse_late(const AdmissionProfile& profile, Duration waited) {
+  count(profile.key_class, RefusalReason::kDeadline);
+  return {{ErrorCode::kResourceExhausted,
+           fmt::format("the request waited {:.1f} s, and its client waits {:.1f} s for its first token",
+                       to_seconds(waited), to_seconds(profile.first_token_within))},
+          Outcome::kRejected,
           retry_after(to_milliseconds(waited))};
 }
 

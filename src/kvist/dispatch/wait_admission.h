@@ -14,6 +14,7 @@
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
 #include "kvist/dispatch/fair_share.h"
+#include "kvist/dispatch/outcome.h"
 #include "kvist/dispatch/wait_correction.h"
 #include "kvist/routing/admission_check.h"
 #include "kvist/routing/forecaster.h"
@@ -45,7 +46,9 @@ using RefusalCounts = std::array<std::uint64_t, kRefusalReasons>;
 /// Why a request is not begun, and when to try again.
 struct Refusal : Error {
   static constexpr Duration kAtOnce = std::chrono::seconds(1);
-  Refusal(Error error, Duration after = kAtOnce) : Error(std::move(error)), retry_after(after) {}
+  Refusal(Error error, Outcome how, Duration after = kAtOnce)
+      : Error(std::move(error)), outcome(how), retry_after(after) {}
+  Outcome outcome;       ///< as which it is counted
   Duration retry_after;  ///< whole seconds
 };
 
@@ -117,8 +120,9 @@ class WaitAdmission {
 
    private:
     friend class WaitAdmission;
-    Check(WaitAdmission& admission, const AdmissionProfile& profile, double share, TimePoint now, bool again)
-        : admission_(&admission), profile_(&profile), share_(share), now_(now), again_(again) {}
+    Check(WaitAdmission& admission, const AdmissionProfile& profile, double share, TimePoint now,
+          std::optional<TimePoint> came)
+        : admission_(&admission), profile_(&profile), share_(share), now_(now), came_(came) {}
     [[nodiscard]] double limit_ms(const routing::Candidate& candidate, double wait_ms, RefusalReason& reason) const;
     /// Whether going there costs little, if it is not the router's choice.
     [[nodiscard]] bool is_cheap(const routing::Candidate& candidate) const;
@@ -140,13 +144,13 @@ class WaitAdmission {
     const AdmissionProfile* profile_;
     double share_;
     TimePoint now_;
-    bool again_;
+    std::optional<TimePoint> came_;
     std::optional<Choice> choice_;  // nothing: it has not been asked for yet
     std::optional<Least> least_;
   };
-  /// `again`: the request is held, and was asked for before; it is not counted as another one. Requires: `profile`
-  /// outlives the check.
-  [[nodiscard]] Check check(const AdmissionProfile& profile, TimePoint now, bool again = false);
+  /// `came`: the request is held since then, and was asked for before; it is not counted as another one. Requires:
+  /// `profile` outlives the check.
+  [[nodiscard]] Check check(const AdmissionProfile& profile, TimePoint now, std::optional<TimePoint> came = {});
   /// The check admitted no worker.
   [[nodiscard]] Refusal refuse(const Check& check);
   /// `max_in_flight` is reached.
@@ -154,6 +158,8 @@ class WaitAdmission {
 
   /// It was held for so long, and no worker had room for it.
   [[nodiscard]] Refusal refuse_held(const AdmissionProfile& profile, Duration waited);
+  /// It was held for so long that its first token cannot come any more while its client waits for it.
+  [[nodiscard]] Refusal refuse_late(const AdmissionProfile& profile, Duration waited);
 
   /// Tokens that a key's request takes; negative: an estimate was too high.
   void charge(const Tenant& tenant, double tokens, TimePoint now) { shares_.charge(tenant.id, tokens, now); }
@@ -163,6 +169,9 @@ class WaitAdmission {
   /// The id belongs to another worker from here on.
   void forget(WorkerId worker) { queues_.at(worker.value()) = {}; }
 
+  /// Whether forecasts rest on first tokens that were seen. A prior's estimate of a prompt's own time is no reason to
+  /// refuse it.
+  [[nodiscard]] bool has_learned() const;
   /// By class of key; "" stands for requests without a key.
   [[nodiscard]] const std::map<std::string, RefusalCounts>& refused() const { return refused_; }
   /// How long the latest request would have waited at its worker, and the longest wait that any request may have there.

@@ -107,6 +107,7 @@ ModelParts::ModelParts(SharedParts& gateway, ModelId id, spec::ServedModelSpec m
   routing->channel = &channel;
   for (std::uint32_t i = 0; i < spec.workers.size(); ++i) watch(WorkerId(i));
   channel.on_doubt([this](WorkerId worker) { doubt(worker); });
+  channel.on_room([this](bool has_room) { routing->has_room.store(has_room, std::memory_order_relaxed); });
   events.on_exact_changed([this](WorkerId worker) { on_events_changed(worker); });
 }
 

@@ -273,6 +273,7 @@ void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profil
   } else if (const auto named = name_priority(*arrival, job.kind, asked, profile.admission.priority); !named) {
     return refuse(*arrival, named.error());
   }
+  profile.deadline = arrival->arrived + parts_.upstream_timeout;
   profile.name = arrival->request_id;
   if (job.kind == RequestKind::kRead) job.record = record_of(*arrival, profile);
   arrival->asked = net::now();
@@ -292,8 +293,12 @@ void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profil
     look_whether_idle();
   });
   if (arrival->answered) return;
-  arrival->exchange->on_client_gone([weak = std::weak_ptr<Arrival>(arrival)] {
-    if (const auto left = weak.lock()) *left->client_left = true;
+  // While the arrival lives, the channel has it, and is there too.
+  arrival->exchange->on_client_gone([weak = std::weak_ptr<Arrival>(arrival), channel = parts_.channel] {
+    const auto left = weak.lock();
+    if (!left) return;
+    *left->client_left = true;
+    channel->on_left(left->client_left);
   });
 }
 
@@ -346,17 +351,14 @@ void Proxy::note_routed(Arrival& arrival, const dispatch::Ticket& ticket) {
 void Proxy::on_started(Arrival& arrival, const dispatch::Started& ticket) {
   if (!ticket) {
     const dispatch::Refusal& refusal = ticket.error();
-    const bool none = refusal.code == ErrorCode::kUnavailable && parts_.channel->has_room();
-    dispatch::Outcome outcome = none ? dispatch::Outcome::kNoWorker : dispatch::Outcome::kRejected;
-    if (refusal.code == ErrorCode::kCancelled) outcome = dispatch::Outcome::kClientGone;
     if (arrival.job.record) {
       arrival.job.record->ended = net::now();
-      arrival.job.record->outcome = outcome;
+      arrival.job.record->outcome = refusal.outcome;
       parts_.recorder->add(std::move(*arrival.job.record));
     }
-    if (!*arrival.client_left) return refuse(arrival, refusal, outcome, refusal.retry_after);
+    if (!*arrival.client_left) return refuse(arrival, refusal, refusal.outcome, refusal.retry_after);
     arrival.lease.used(0);
-    return report_early_end(arrival, 0, outcome);  // as it was counted
+    return report_early_end(arrival, 0, refusal.outcome);
   }
   if (*arrival.client_left) {
     arrival.lease.used(0);

@@ -26,6 +26,10 @@ void RemoteChannel::start(dispatch::RequestProfile profile, Left left, Started t
   enqueue(StartMessage{.profile = std::move(profile), .left = std::move(left), .asked = asked}, true);
 }
 
+void RemoteChannel::on_left(Left left) {
+  enqueue(LeftMessage{.left = std::move(left)}, false);
+}
+
 void RemoteChannel::reroute(dispatch::DispatchHandle request, const dispatch::LifeActions& actions, Rerouted then) {
   const AskedHandle asked = asked_.insert({.started = {}, .rerouted = std::move(then)});
   enqueue(RerouteMessage{.request = request, .actions = actions, .asked = asked}, true);
@@ -94,7 +98,6 @@ void RemoteChannel::send() {
           });
         };
         Answers answers = take(*routing->channel, messages, give_later);
-        routing->has_room.store(routing->channel->has_room(), std::memory_order_relaxed);
         if (answers.empty()) return;
         loop->post([self = std::move(self), answers = std::move(answers)]() mutable {
           if (*self != nullptr) (*self)->give(std::move(answers));
@@ -122,6 +125,7 @@ RemoteChannel::Answers RemoteChannel::take(LocalChannel& channel, std::vector<Me
                         (*batch)->started.emplace_back(asked, ticket);
                       });
       },
+      [&](LeftMessage& message) { channel.on_left(std::move(message.left)); },
       [&](RerouteMessage& message) {
         channel.reroute(message.request, message.actions, [&](const std::optional<routing::Decision>& decision) {
           answers.rerouted.emplace_back(message.asked, decision);

@@ -20,7 +20,7 @@ namespace kvist::gateway {
 struct RoutingThread {
   net::EventLoop* loop = nullptr;
   LocalChannel* channel = nullptr;    ///< null after the end of routing; only for the routing thread
-  std::atomic<bool> has_room = true;  ///< as of the last batch
+  std::atomic<bool> has_room = true;  ///< LocalChannel::has_room()
 };
 
 /// Queues messages and posts them to the routing thread in batches: soon if a request waits for the answer, otherwise
@@ -35,6 +35,7 @@ class RemoteChannel final : public RoutingChannel {
 
   [[nodiscard]] bool has_room() const override { return routing_->has_room.load(std::memory_order_relaxed); }
   void start(dispatch::RequestProfile profile, Left left, Started then) override;
+  void on_left(Left left) override;
   void reroute(dispatch::DispatchHandle request, const dispatch::LifeActions& actions, Rerouted then) override;
   void on_trouble(dispatch::DispatchHandle request, const dispatch::LifeActions& actions) override;
   void on_first_token(routing::RequestHandle attempt, TimePoint at) override;
@@ -60,6 +61,9 @@ class RemoteChannel final : public RoutingChannel {
     dispatch::RequestProfile profile;
     Left left;
     AskedHandle asked;
+  };
+  struct LeftMessage {
+    Left left;
   };
   struct RerouteMessage {
     dispatch::DispatchHandle request;
@@ -100,7 +104,7 @@ class RemoteChannel final : public RoutingChannel {
     WorkerId worker;
   };
   using Message = std::variant<ProgressMessage, FirstTokenMessage, WholeAnswerMessage, UsageMessage, FinishMessage,
-                               DoubtMessage, StartMessage, RerouteMessage, TroubleMessage, ReadingMessage>;
+                               DoubtMessage, StartMessage, LeftMessage, RerouteMessage, TroubleMessage, ReadingMessage>;
 
   /// The answers to a batch.
   struct Answers {

@@ -8,24 +8,23 @@ namespace kvist::gateway {
 
 void LocalChannel::start(dispatch::RequestProfile profile, Left left, Started then) {
   dispatch::Arrived came = dispatcher_->start_or_hold(profile, net::now());
+  look_at_room();
   if (came.started) return then(*came.started);
+  held_of_.emplace(left, came.held);
   held_.emplace(came.held, Held{.left = std::move(left), .then = std::move(then)});
 }
 
-void LocalChannel::release() {
-  if (held_.empty()) return;
-  drop_those_that_left();
-  answer(dispatcher_->release(net::now()));
+void LocalChannel::on_left(Left left) {
+  const auto held = held_of_.find(left);
+  if (held == held_of_.end() || !dispatcher_->drop(held->second, net::now())) return;
+  answer({{.id = held->second,
+           .started = std::unexpected(
+               dispatch::Refusal(Error{ErrorCode::kCancelled, "the client has left while the request waited"},
+                                 dispatch::Outcome::kClientGone))}});
 }
 
-void LocalChannel::drop_those_that_left() {
-  std::vector<dispatch::Released> dropped;
-  for (const auto& [id, held] : held_)
-    if (held.left->load() && dispatcher_->drop(id, net::now()))
-      dropped.push_back({.id = id,
-                         .started = std::unexpected(dispatch::Refusal(
-                             Error{ErrorCode::kCancelled, "the client has left while the request waited"}))});
-  answer(std::move(dropped));
+void LocalChannel::release() {
+  if (!held_.empty()) answer(dispatcher_->release(net::now()));
 }
 
 void LocalChannel::refuse_held(const Error& error) {
@@ -33,7 +32,17 @@ void LocalChannel::refuse_held(const Error& error) {
 }
 
 void LocalChannel::answer(std::vector<dispatch::Released> released) {
-  for (const dispatch::Released& one : released) held_.extract(one.id).mapped().then(one.started);
+  look_at_room();
+  for (const dispatch::Released& one : released) {
+    const Held held = std::move(held_.extract(one.id).mapped());
+    held_of_.erase(held.left);
+    held.then(one.started);
+  }
+}
+
+void LocalChannel::look_at_room() {
+  const bool has_room = dispatcher_->has_room();
+  if (std::exchange(had_room_, has_room) != has_room) room_(has_room);
 }
 
 void LocalChannel::reroute(dispatch::DispatchHandle request, const dispatch::LifeActions& actions, Rerouted then) {
@@ -72,6 +81,7 @@ void LocalChannel::on_reading(dispatch::DispatchHandle request, bool reads) {
 
 void LocalChannel::finish(dispatch::DispatchHandle request, dispatch::Outcome outcome) {
   dispatcher_->finish(request, outcome, net::now());
+  look_at_room();
   release();
 }
 

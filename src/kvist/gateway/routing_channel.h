@@ -23,7 +23,7 @@ namespace kvist::gateway {
 class RoutingChannel {
  public:
   using Started = std::function<void(const dispatch::Started&)>;
-  /// Set when the client has left. Threads: any.
+  /// Whether the client has left; each request has one of its own. Threads: any.
   using Left = std::shared_ptr<const std::atomic<bool>>;
   using Rerouted = std::function<void(const std::optional<routing::Decision>&)>;
 
@@ -35,9 +35,11 @@ class RoutingChannel {
   /// Whether start() would admit a request, as far as is known here. It is asked before a request is read, to save that
   /// work.
   [[nodiscard]] virtual bool has_room() const = 0;
-  /// Dispatcher::start_or_hold(): the answer of a request that is held comes when it is held no longer. If its client
-  /// has left by then (`left`), it is not started, and the answer is kCancelled.
+  /// Dispatcher::start_or_hold(): the answer of a request that is held comes when it is held no longer.
   virtual void start(dispatch::RequestProfile profile, Left left, Started then) = 0;
+  /// The client of a request has left, for which start() was called with `left`. If it is held, it is not started, and
+  /// its answer is kCancelled; otherwise nothing happens.
+  virtual void on_left(Left left) = 0;
   /// Reports an attempt that failed, or a worker that stalled, as RequestLife does, and asks for another worker.
   virtual void reroute(dispatch::DispatchHandle request, const dispatch::LifeActions& actions, Rerouted then) = 0;
   /// Reports a failure within a stream as RequestLife does. There is no answer.
@@ -59,9 +61,12 @@ class LocalChannel final : public RoutingChannel {
   /// Requires: the dispatcher outlives this object; on_doubt() is called before the first request.
   explicit LocalChannel(dispatch::Dispatcher& dispatcher) : dispatcher_(&dispatcher) {}
   void on_doubt(std::function<void(WorkerId)> handler) { doubt_ = std::move(handler); }
+  /// `handler` is called when has_room() has changed.
+  void on_room(std::function<void(bool)> handler) { room_ = std::move(handler); }
 
   [[nodiscard]] bool has_room() const override { return dispatcher_->has_room(); }
   void start(dispatch::RequestProfile profile, Left left, Started then) override;
+  void on_left(Left left) override;
   void reroute(dispatch::DispatchHandle request, const dispatch::LifeActions& actions, Rerouted then) override;
   void on_trouble(dispatch::DispatchHandle request, const dispatch::LifeActions& actions) override;
   void on_first_token(routing::RequestHandle attempt, TimePoint at) override;
@@ -82,11 +87,14 @@ class LocalChannel final : public RoutingChannel {
     Started then;
   };
   void answer(std::vector<dispatch::Released> released);
-  void drop_those_that_left();
+  void look_at_room();
 
   dispatch::Dispatcher* dispatcher_;
   std::function<void(WorkerId)> doubt_ = [](WorkerId) {};
+  std::function<void(bool)> room_ = [](bool) {};
+  bool had_room_ = true;
   std::map<dispatch::HoldId, Held> held_;
+  std::map<Left, dispatch::HoldId> held_of_;  // by client
 };
 
 }  // namespace kvist::gateway

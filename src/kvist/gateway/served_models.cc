@@ -19,7 +19,7 @@ constexpr auto kLeavingPeriod = std::chrono::milliseconds(50);
 /// Whether the model has no worker, no request and no pending work any more.
 bool is_empty(const ServedModel& model) {
   const ModelParts& parts = model.parts;
-  return parts.places.vacant() == parts.places.size() && parts.dispatcher.in_flight() == 0 &&
+  return parts.places.vacant() == parts.places.size() && parts.dispatcher.under_way() == 0 &&
          !model.groups.is_asking() && !model.changes.is_reading();
 }
 
@@ -113,7 +113,7 @@ Result<void> ServedModels::remove(std::string_view name, Duration timeout) {
   model->services.stop();
   publish_names();
   telemetry::log_info(log_component::kModels, fmt::format("{} is not served any more: its {} requests have {} s", name,
-                                                          model->parts.dispatcher.in_flight(), to_seconds(timeout)));
+                                                          model->parts.dispatcher.under_way(), to_seconds(timeout)));
   model->changes.drain_all(timeout);
   look_whether_left();
   return {};
@@ -246,6 +246,12 @@ bool ServedModels::any_available() const {
 std::size_t ServedModels::in_flight() const {
   std::size_t sum = 0;
   for (const auto& model : models_) sum += model->parts.dispatcher.in_flight();
+  return sum;
+}
+
+std::size_t ServedModels::under_way() const {
+  std::size_t sum = 0;
+  for (const auto& model : models_) sum += model->parts.dispatcher.under_way();
   return sum;
 }
 

@@ -102,8 +102,10 @@ class ServedModels {
   [[nodiscard]] Error unknown(std::string_view name) const;
   /// Whether a model has a worker that can take requests.
   [[nodiscard]] bool any_available() const;
-  /// Requests under way, of all models.
+  /// Requests that a worker has, of all models.
   [[nodiscard]] std::size_t in_flight() const;
+  /// With those that are held.
+  [[nodiscard]] std::size_t under_way() const;
 
   /// What all threads have counted.
   struct Reports {

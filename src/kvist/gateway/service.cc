@@ -165,7 +165,7 @@ class GatewayService final : public Service {
 
   void shut_down(std::function<void()> done) override {
     const Duration timeout = shared_.spec.drain_timeout;
-    telemetry::log_info("gateway", fmt::format("draining: {} requests are under way and have {} s", models_.in_flight(),
+    telemetry::log_info("gateway", fmt::format("draining: {} requests are under way and have {} s", models_.under_way(),
                                                to_seconds(timeout)));
     if (followed_) followed_->stop();  // a model that came now would not be drained
     if (server_) server_->drain();

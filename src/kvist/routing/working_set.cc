@@ -1,17 +1,25 @@
 #include "kvist/routing/working_set.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kvist::routing {
 namespace {
 
 /// All prompts that are learned from are booked on one worker, because it does not matter where they were.
 constexpr WorkerId kAnyWorker{0};
-/// Prompts that ended and are remembered at most; beyond it the oldest are given up early. A fleet that ends 600 a
-/// second for kLongest stays below it.
-constexpr std::size_t kMostEnded = 20'000;
 
 }  // namespace
+
+void WorkingSet::EndedPrompts::push(Ended ended) {
+  blocks += view(ended.prompt).size();
+  prompts.push_back(std::move(ended));
+}
+
+void WorkingSet::EndedPrompts::pop() {
+  blocks -= view(prompts.front().prompt).size();
+  prompts.pop_front();
+}
 
 void WorkingSet::begin(WorkerId worker, const BlockKeys& prompt, TimePoint now) {
   expire(now);
@@ -27,8 +35,8 @@ void WorkingSet::end(WorkerId worker, const BlockKeys& prompt, bool computed, Ti
     (void)recent_.remove(kAnyWorker, prompt);
     return;
   }
-  ended_.push_back({.at = now, .worker = worker, .prompt = prompt});
-  recent_ends_.push_back(ended_.back());
+  ended_.push({.at = now, .worker = worker, .prompt = prompt});
+  recent_ends_.push({.at = now, .worker = worker, .prompt = prompt});
   ends_[view(prompt).back()] = now;
 }
 
@@ -37,21 +45,25 @@ void WorkingSet::take_out(const Ended& ended) {
 }
 
 void WorkingSet::expire(TimePoint now) {
-  const auto is_due = [now](const std::deque<Ended>& ended, Duration kept) {
-    return !ended.empty() && (ended.front().at + kept <= now || ended.size() > kMostEnded);
-  };
-  for (; is_due(ended_, kept_); ended_.pop_front()) take_out(ended_.front());
-  for (; is_due(recent_ends_, kLongest); recent_ends_.pop_front()) {
-    const Ended& old = recent_ends_.front();
+  for (; is_due(ended_, kept_, now); ended_.pop()) take_out(ended_.prompts.front());
+  for (; is_due(recent_ends_, kLongest, now); recent_ends_.pop()) {
+    const Ended& old = recent_ends_.prompts.front();
     (void)recent_.remove(kAnyWorker, old.prompt);
     const kv::BlockHash last = view(old.prompt).back();
     if (const TimePoint* const at = ends_.find(last); at != nullptr && *at == old.at) ends_.erase(last);
   }
 }
 
+bool WorkingSet::is_due(const EndedPrompts& ended, Duration kept, TimePoint now) const {
+  if (ended.prompts.empty()) return false;
+  return ended.prompts.front().at + kept <= now || ended.prompts.size() > bounds_.prompts ||
+         ended.blocks > bounds_.blocks;
+}
+
 void WorkingSet::clear(WorkerId worker) {
-  std::erase_if(ended_, [&](const Ended& ended) {
+  std::erase_if(ended_.prompts, [&](const Ended& ended) {
     if (ended.worker != worker) return false;
+    ended_.blocks -= view(ended.prompt).size();
     take_out(ended);
     return true;
   });

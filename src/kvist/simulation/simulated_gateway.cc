@@ -73,16 +73,19 @@ AnswerHead SimulatedGateway::head_of(TurnId id, const Relayed& relayed) const {
 
 void SimulatedGateway::on_request(TurnRequest request) {
   last_read_ = request.id;
-  const TimePoint arrived = network_->arrival_of_request();
+  const TimePoint deadline = network_->arrival_of_request() + spec_.upstream_timeout;
   std::vector<TokenId> prompt;
   dispatch::Arrived came = admit(request, prompt);
-  Held held{.request = std::move(request), .arrived = arrived, .prompt = std::move(prompt)};
+  Held held{.request = std::move(request), .deadline = deadline, .prompt = std::move(prompt)};
+  // In the order of arrival, also of those that are held and start later: it is that of the deadlines.
+  if (!came.started || *came.started) deadlines_.push(deadline, last_read_);
   if (came.started) {
     if (watch_ != nullptr && *came.started) (*watch_)(router_.log().newest(0));
     return on_started(*std::move(came.started), std::move(held));
   }
   const TurnId turn = held.request.id;
   held_.emplace(came.held, std::move(held));
+  held_turns_.emplace(turn, came.held);
   look_at_held_later();
   if (std::erase(gone_unread_, turn) > 0) on_client_gone(turn);
 }
@@ -93,13 +96,11 @@ void SimulatedGateway::on_started(dispatch::Started ticket, Held held) {
     network_->refusal_to_client({.turn = request.id, .error = std::move(ticket).error(), .head = {}});
     return;
   }
-  const TimePoint deadline = held.arrived + spec_.upstream_timeout;
   Relayed& live = live_.insert(request.id, {.request = ticket->handle,
-                                            .life = dispatch::RequestLife(deadline),
+                                            .life = dispatch::RequestLife(held.deadline),
                                             .streams = streams(request.turn),
                                             .first_token = false,
                                             .turn = std::move(request.turn)});
-  deadlines_.push(deadline, request.id);
   arm_deadline();
   act(request.id, live, live.life.on_routed(ticket->decision), std::move(held.prompt));
   if (std::erase(gone_unread_, request.id) > 0) on_client_gone(request.id);
@@ -115,7 +116,8 @@ dispatch::Arrived SimulatedGateway::admit(const TurnRequest& request, std::vecto
       {.prompt_tokens = static_cast<std::uint32_t>(prompt.size()),
        .blocks = std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(root, prompt, spec_.block_size)),
        .session = routing::session_key(workload::session_name(run_seed_, request.turn.session_or_conversation())),
-       .streams = streams(request.turn)},
+       .streams = streams(request.turn),
+       .deadline = arrived + spec_.upstream_timeout},
       arrived);
 }
 
@@ -241,6 +243,7 @@ void SimulatedGateway::release() {
     const auto held = held_.find(released.id);
     Held request = std::move(held->second);
     held_.erase(held);
+    held_turns_.erase(request.request.id);
     on_started(std::move(released.started), std::move(request));
   }
 }
@@ -259,10 +262,10 @@ void SimulatedGateway::on_look_at_held() {
 
 void SimulatedGateway::on_client_gone(TurnId turn) {
   if (turn > last_read_) return gone_unread_.push_back(turn);
-  const auto held = std::ranges::find(held_, turn, [](const auto& waiting) { return waiting.second.request.id; });
-  if (held != held_.end()) {
-    dispatcher_.drop(held->first, time_->now());
-    held_.erase(held);
+  if (const auto held = held_turns_.find(turn); held != held_turns_.end()) {
+    dispatcher_.drop(held->second, time_->now());
+    held_.erase(held->second);
+    held_turns_.erase(held);
     return;
   }
   if (Relayed* const relayed = live_.find(turn)) act(turn, *relayed, relayed->life.on_client_gone());
@@ -275,7 +278,7 @@ void SimulatedGateway::over(TurnId id, Outcome outcome) {
 
 void SimulatedGateway::arm_deadline() {
   if (armed_deadline_) return;
-  armed_deadline_ = deadlines_.next([this](TurnId turn) { return live_.contains(turn); });
+  armed_deadline_ = deadlines_.next([this](TurnId turn) { return is_under_way(turn); });
   if (armed_deadline_) {
     time_->schedule(*armed_deadline_, {.subject = number_, .worker = {}, .kind = EventKind::kGatewayDeadline});
   }
@@ -283,10 +286,11 @@ void SimulatedGateway::arm_deadline() {
 
 void SimulatedGateway::on_deadline() {
   armed_deadline_.reset();
-  const auto is_live = [this](TurnId turn) { return live_.contains(turn); };
+  const auto is_live = [this](TurnId turn) { return is_under_way(turn); };
   while (const std::optional<TurnId> turn = deadlines_.pop_due(time_->now(), is_live)) {
-    Relayed& relayed = *live_.find(*turn);
-    act(*turn, relayed, relayed.life.on_lost(true, "the request took too long"));
+    // One that is held is refused when it is looked at next, and never starts.
+    if (Relayed* const relayed = live_.find(*turn))
+      act(*turn, *relayed, relayed->life.on_lost(true, "the request took too long"));
   }
   arm_deadline();
 }

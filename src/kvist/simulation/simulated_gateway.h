@@ -79,12 +79,13 @@ class SimulatedGateway {
   /// A request that waits in the dispatcher.
   struct Held {
     TurnRequest request;
-    TimePoint arrived;
+    TimePoint deadline;
     std::vector<TokenId> prompt;
   };
 
   [[nodiscard]] dispatch::Arrived admit(const TurnRequest& request, std::vector<TokenId>& prompt);
   void on_started(dispatch::Started ticket, Held held);
+  [[nodiscard]] bool is_under_way(TurnId turn) const { return live_.contains(turn) || held_turns_.contains(turn); }
   void release();
   void look_at_held_later();
   /// Carries out actions. Returns whether the answer under way continues to the client.
@@ -119,6 +120,7 @@ class SimulatedGateway {
   Deadlines deadlines_;
   std::optional<TimePoint> armed_deadline_;
   std::map<dispatch::HoldId, Held> held_;
+  std::map<TurnId, dispatch::HoldId> held_turns_;
   bool looks_later_ = false;
   TurnId last_read_;                 // turns are read in the order of their numbers
   std::vector<TurnId> gone_unread_;  // clients that left before their request was read
