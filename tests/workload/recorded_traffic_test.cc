@@ -56,13 +56,14 @@ TEST(RecordedTraffic, IsSortedByArrivalWithWhatWasObserved) {
   const auto traffic = parse_record(
       head() + line({.at_ms = 7, .latency_ms = 2, .input = 20, .output = 4, .ids = "1"}) +
           line({.at_ms = 0, .latency_ms = 90, .input = 40, .output = 9, .ids = "1,2", .outcome = "client_gone"}) +
-          line({.at_ms = 1, .input = 0, .outcome = "refused"}) + "{\"timestamp\": 8, \"inp",
+          line({.at_ms = 1, .input = 0, .outcome = "refused"}) +
+          line({.at_ms = 2, .input = 40, .outcome = "timed_out", .worker = ""}) + "{\"timestamp\": 8, \"inp",
       "r");
   ASSERT_TRUE(traffic.has_value()) << traffic.error().message;
   EXPECT_EQ(traffic->head.tokens_per_hash, 16U);
   EXPECT_THAT(traffic->head.workers, ElementsAre("a", "b"));
   ASSERT_EQ(traffic->trace.requests.size(), 2U);
-  EXPECT_EQ(traffic->unserved, 1U);
+  EXPECT_EQ(traffic->unserved, 2U) << "one was held until its time was over";
   EXPECT_EQ(traffic->trace.requests[0].input_tokens, 40U);
   EXPECT_FALSE(traffic->observed[0].completed);
   EXPECT_TRUE(traffic->observed[1].completed);

@@ -61,7 +61,6 @@ Result<void> read_links(const JsonObject& object, bool is_bailian, TraceLine& li
 Result<void> read_observed(const JsonObject& object, TraceLine& line) {
   ObservedRequest observed;
   KVIST_TRY(const std::string_view outcome, object.require_string("outcome"));
-  line.reached_worker = reached_worker(outcome);
   observed.completed = outcome == "completed";
   KVIST_TRY(const std::string_view mode, object.require_string("mode"));
   auto parsed = spec::parse_routing_mode(mode);
@@ -69,6 +68,8 @@ Result<void> read_observed(const JsonObject& object, TraceLine& line) {
   observed.mode = *parsed;
   KVIST_TRY(const std::optional<std::string_view> worker, object.find_string("worker"));
   observed.worker = worker.value_or("");
+  // A client may leave, or its time be over, while its request is held at the gateway.
+  line.reached_worker = reached_worker(outcome) && !observed.worker.empty();
   KVIST_TRY(observed.ttft_ms, object.find_double("ttft_ms", 0, kMaxMilliseconds));
   KVIST_TRY(observed.tpot_ms, object.find_double("tpot_ms", 0, kMaxMilliseconds));
   KVIST_TRY(observed.latency_ms, object.require_double("latency_ms", 0, kMaxMilliseconds));
