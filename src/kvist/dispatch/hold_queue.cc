@@ -8,6 +8,7 @@ namespace kvist::dispatch {
 namespace {
 
 constexpr double kLeastServiceMs = 1;
+
 }  // namespace
 
 std::int32_t HoldQueue::priority_of(const HeldRequest& held) {

@@ -26,8 +26,8 @@ void RemoteChannel::start(dispatch::RequestProfile profile, Left left, Started t
   enqueue(StartMessage{.profile = std::move(profile), .left = std::move(left), .asked = asked}, true);
 }
 
-void RemoteChannel::on_left(Left left) {
-  enqueue(LeftMessage{.left = std::move(left)}, false);
+void RemoteChannel::on_left(const Left& left) {
+  enqueue(LeftMessage{.left = left}, false);
 }
 
 void RemoteChannel::reroute(dispatch::DispatchHandle request, const dispatch::LifeActions& actions, Rerouted then) {
@@ -125,7 +125,7 @@ RemoteChannel::Answers RemoteChannel::take(LocalChannel& channel, std::vector<Me
                         (*batch)->started.emplace_back(asked, ticket);
                       });
       },
-      [&](LeftMessage& message) { channel.on_left(std::move(message.left)); },
+      [&](LeftMessage& message) { channel.on_left(message.left); },
       [&](RerouteMessage& message) {
         channel.reroute(message.request, message.actions, [&](const std::optional<routing::Decision>& decision) {
           answers.rerouted.emplace_back(message.asked, decision);

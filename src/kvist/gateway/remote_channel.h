@@ -35,7 +35,7 @@ class RemoteChannel final : public RoutingChannel {
 
   [[nodiscard]] bool has_room() const override { return routing_->has_room.load(std::memory_order_relaxed); }
   void start(dispatch::RequestProfile profile, Left left, Started then) override;
-  void on_left(Left left) override;
+  void on_left(const Left& left) override;
   void reroute(dispatch::DispatchHandle request, const dispatch::LifeActions& actions, Rerouted then) override;
   void on_trouble(dispatch::DispatchHandle request, const dispatch::LifeActions& actions) override;
   void on_first_token(routing::RequestHandle attempt, TimePoint at) override;

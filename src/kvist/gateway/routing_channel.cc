@@ -14,7 +14,7 @@ void LocalChannel::start(dispatch::RequestProfile profile, Left left, Started th
   held_.emplace(came.held, Held{.left = std::move(left), .then = std::move(then)});
 }
 
-void LocalChannel::on_left(Left left) {
+void LocalChannel::on_left(const Left& left) {
   const auto held = held_of_.find(left);
   if (held == held_of_.end() || !dispatcher_->drop(held->second, net::now())) return;
   answer({{.id = held->second,

@@ -39,7 +39,7 @@ class RoutingChannel {
   virtual void start(dispatch::RequestProfile profile, Left left, Started then) = 0;
   /// The client of a request has left, for which start() was called with `left`. If it is held, it is not started, and
   /// its answer is kCancelled; otherwise nothing happens.
-  virtual void on_left(Left left) = 0;
+  virtual void on_left(const Left& left) = 0;
   /// Reports an attempt that failed, or a worker that stalled, as RequestLife does, and asks for another worker.
   virtual void reroute(dispatch::DispatchHandle request, const dispatch::LifeActions& actions, Rerouted then) = 0;
   /// Reports a failure within a stream as RequestLife does. There is no answer.
@@ -66,7 +66,7 @@ class LocalChannel final : public RoutingChannel {
 
   [[nodiscard]] bool has_room() const override { return dispatcher_->has_room(); }
   void start(dispatch::RequestProfile profile, Left left, Started then) override;
-  void on_left(Left left) override;
+  void on_left(const Left& left) override;
   void reroute(dispatch::DispatchHandle request, const dispatch::LifeActions& actions, Rerouted then) override;
   void on_trouble(dispatch::DispatchHandle request, const dispatch::LifeActions& actions) override;
   void on_first_token(routing::RequestHandle attempt, TimePoint at) override;
