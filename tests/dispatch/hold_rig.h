@@ -47,7 +47,7 @@ class HoldRig {
                                  .latency_prior = {.per_prefill_token = std::chrono::milliseconds(100)},
                                  .working_set = true});
     Dispatcher::Options options = more;
-    options.hold.enabled = true;
+    if (!options.hold) options.hold.emplace();
     dispatcher_ = std::make_unique<Dispatcher>(options, *fleet_, *router_);
   }
   /// A turn that begins at once, and its end.
@@ -66,9 +66,11 @@ class HoldRig {
     now_ += time;
     return dispatcher_->release(now_);
   }
-  /// Prompts that nothing is cached of, which take all of the fleet's time.
-  void keep_busy() {
-    for (std::uint64_t number = 0; number < 40; ++number) end(begin(prompt(1'000'000 + number, 50)));
+  /// Prompts that take all of the fleet's time. In the second round they are computed again, because the caches are
+  /// smaller.
+  void keep_busy(std::size_t rounds = 2) {
+    for (std::size_t round = 0; round < rounds; ++round)
+      for (std::uint64_t number = 0; number < 20; ++number) end(begin(prompt(1'000'000 + number, 50)));
   }
   /// Enough first tokens, which come when the prior says so, for forecasts to count.
   void learn() {
@@ -80,8 +82,8 @@ class HoldRig {
     }
   }
   /// Both workers' caches are full of conversations that go on, of which 0 and 1 are under way.
-  std::pair<Ticket, Ticket> fill() {
-    keep_busy();
+  std::pair<Ticket, Ticket> fill(std::size_t rounds = 2) {
+    keep_busy(rounds);
     for (std::size_t turn = 0; turn < 200; ++turn) {
       for (const std::uint64_t conversation : {0U, 1U}) {
         const Ticket ticket = begin(prompt(conversation, 60 + turn / 10));

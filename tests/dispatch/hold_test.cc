@@ -57,6 +57,23 @@ TEST_F(HoldTest, NobodyIsHeldWhileTheFleetHasTimeToCompute) {
   EXPECT_EQ(dispatcher_->counters().held, 0U);
 }
 
+TEST_F(HoldTest, NobodyIsHeldWhereNothingIsComputedTwice) {
+  fill(1);
+  EXPECT_EQ(router_->recomputed_prefill_ms(), 0);
+  begin(prompt(7, 40));
+}
+
+TEST_F(HoldTest, WhatIsComputedAgainIsKnown) {
+  keep_busy(1);
+  const double once_ms = router_->forecaster().routed_prefill_ms();
+  keep_busy(1);
+  const double again_ms = router_->forecaster().routed_prefill_ms() - once_ms;
+  EXPECT_NEAR(router_->recomputed_prefill_ms() / again_ms, 1, 0.01) << "all but a token of each";
+  const double so_far_ms = router_->recomputed_prefill_ms();
+  end(begin(prompt(1'000'019, 50)));
+  EXPECT_EQ(router_->recomputed_prefill_ms(), so_far_ms) << "the latest are still cached";
+}
+
 TEST_F(HoldTest, WhoTakesLessBeginsFirst) {
   const auto [first, second] = fill();
   const HoldId cold = held(prompt(7, 60));

@@ -9,11 +9,11 @@
 
 namespace kvist::dispatch {
 
-Dispatcher::Options Dispatcher::Options::of(const spec::ServedModelSpec& model, bool admits_by_wait) {
+Dispatcher::Options Dispatcher::Options::of(const spec::ServedModelSpec& model, bool in_gateway) {
   return {.max_in_flight = model.max_in_flight,
           .max_retries = model.max_retries,
-          .admission = model.admission.enabled.value_or(admits_by_wait) ? std::optional(model.admission) : std::nullopt,
-          .hold = model.hold,
+          .admission = model.admission.enabled.value_or(in_gateway) ? std::optional(model.admission) : std::nullopt,
+          .hold = model.hold.enabled.value_or(in_gateway) ? std::optional(model.hold) : std::nullopt,
           .retry_budget = model.retry_budget,
           .ejection = model.ejection,
           .warm_up = model.warm_up,

@@ -19,6 +19,7 @@
 #include "kvist/dispatch/hold_queue.h"
 #include "kvist/dispatch/outcome.h"
 #include "kvist/dispatch/outlier_watch.h"
+#include "kvist/dispatch/prefill_share.h"
 #include "kvist/dispatch/request_profile.h"
 #include "kvist/dispatch/retry_budget.h"
 #include "kvist/dispatch/silence_watch.h"
@@ -111,15 +112,15 @@ class Dispatcher {
     std::uint32_t max_in_flight = 4'096;
     std::uint32_t max_retries = 2;
     std::optional<spec::AdmissionSpec> admission = {};  ///< nothing: no request is refused for its wait
-    spec::HoldSpec hold = {};
+    std::optional<spec::HoldSpec> hold = {};            ///< nothing: no request is held
     RetryBudget::Options retry_budget = {};
     spec::EjectionSpec ejection = {};
     spec::WarmUpSpec warm_up = {};
     spec::ScalingSpec scaling = {};
     Duration silence_timeout = std::chrono::seconds(2);  ///< the least patience with a silent worker
 
-    /// `admits_by_wait`: where the file does not say whether requests are refused for their wait.
-    [[nodiscard]] static Options of(const spec::ServedModelSpec& model, bool admits_by_wait);
+    /// `in_gateway`: requests are refused for their wait, and held, where the file does not say whether.
+    [[nodiscard]] static Options of(const spec::ServedModelSpec& model, bool in_gateway);
   };
 
   /// Requires: fleet and router outlive this object.
@@ -280,12 +281,11 @@ class Dispatcher {
   WarmUp warm_up_;
   FleetDemand demand_;
   HoldQueue holds_;
-  TimePoint looked_{};            // when release() last did
-  TimePoint next_overdue_{};      // when the next one that waited too long may begin all the same
-  double lately_prefill_ms_ = 0;  // prefill of requests that were routed, older ones less, as of the last of these
-  double routed_prefill_ms_ = 0;
-  TimePoint prefill_measured_{};
-  std::vector<bool> hung_;  // by WorkerId: its stall was reported as one
+  TimePoint looked_{};        // when release() last did
+  TimePoint next_overdue_{};  // when the next one that waited too long may begin all the same
+  PrefillShare prefill_;      // of requests that were routed
+  PrefillShare recomputed_;   // the part that some worker had computed before
+  std::vector<bool> hung_;    // by WorkerId: its stall was reported as one
   /// Attempts of requests with disputes, which a good answer decides.
   struct Disputed {
     routing::RequestHandle attempt;

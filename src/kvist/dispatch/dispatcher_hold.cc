@@ -1,6 +1,5 @@
 // Requests that wait at the gateway until a worker has room for them.
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "kvist/dispatch/dispatcher.h"
@@ -11,33 +10,29 @@ namespace {
 /// What begins although no worker has room may take this part of the fleet's time. With one half, conversations that
 /// need twice the memory evicted each other as if nobody were held.
 constexpr double kOverdueShare = 0.2;
-/// Time constant of the share of the fleet's time that goes into prefill: some prompts.
-constexpr double kPrefillSeconds = 10;
 
 }  // namespace
 
 // One that a proxy carries is not held: the proxy waits for a decision, and not for an answer.
 bool Dispatcher::may_hold(const RequestProfile& profile) const {
-  return options_.hold.enabled && router_->mode() == spec::RoutingMode::kKv && router_->working_set() != nullptr &&
+  return options_.hold && router_->mode() == spec::RoutingMode::kKv && router_->working_set() != nullptr &&
          profile.generates && !profile.admission.exempt && !profile.carried;
 }
 
 void Dispatcher::measure_prefill(TimePoint now) {
-  const double routed_ms = router_->forecaster().routed_prefill_ms();
-  lately_prefill_ms_ *= std::exp(-to_seconds(now - prefill_measured_) / kPrefillSeconds);
-  lately_prefill_ms_ += routed_ms - std::exchange(routed_prefill_ms_, routed_ms);
-  prefill_measured_ = now;
+  prefill_.measure(router_->forecaster().routed_prefill_ms(), now);
+  recomputed_.measure(router_->recomputed_prefill_ms(), now);
 }
 
 HoldCheck Dispatcher::hold_check(const RequestProfile& profile, TimePoint now) {
   measure_prefill(now);
-  const auto workers = static_cast<double>(std::max<std::size_t>(1, fleet_->usable()));
   return {*router_->working_set(),
           {.prompt_tokens = profile.prompt_tokens,
            .blocks = profile.blocks,
            .block_size = router_->block_size(),
            .answer_tokens = router_->forecaster().output_lengths().mean_tokens(),
-           .prefill_share = lately_prefill_ms_ / 1e3 / kPrefillSeconds / workers,
+           .prefill_share = prefill_.share(fleet_->usable()),
+           .recomputed_share = recomputed_.share(fleet_->usable()),
            .others_wait = !holds_.empty()}};
 }
 
@@ -106,7 +101,7 @@ std::vector<Released> Dispatcher::release(TimePoint now) {
 // them would begin at about the same time, and evict everything. One that cannot begin even so takes no time of the
 // fleet; the next one is tried when they are looked at again, because where one is refused others would be too.
 void Dispatcher::release_overdue(TimePoint now, std::vector<Released>& released) {
-  Duration most = options_.hold.max_wait;
+  Duration most = options_.hold->max_wait;
   if (options_.admission) most = std::min(most, options_.admission->max_wait);
   bool may_begin = now >= next_overdue_;
   while (may_begin || options_.admission) {

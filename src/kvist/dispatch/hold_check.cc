@@ -20,9 +20,13 @@ bool HoldCheck::begins_at(const routing::Candidate& candidate) {
   if (candidate.load.requests == 0) return true;
   if (!is_choice) return choice_begins_ || has_room(candidate);
   const std::uint32_t slots = candidate.limits.max_batch_size;
-  choice_begins_ = (slots > 0 && candidate.load.requests >= slots) ||
-                   request_.prefill_share < (request_.others_wait ? kStillBusy : kBusy) || has_room(candidate);
+  choice_begins_ = (slots > 0 && candidate.load.requests >= slots) || has_time() || has_room(candidate);
   return choice_begins_;
+}
+
+bool HoldCheck::has_time() const {
+  if (request_.others_wait) return request_.prefill_share < kStillBusy;
+  return request_.prefill_share < kBusy || request_.recomputed_share < kRecomputed;
 }
 
 bool HoldCheck::has_room(const routing::Candidate& candidate) {

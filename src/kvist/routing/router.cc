@@ -181,7 +181,7 @@ Result<Decision> Router::route(const RouteQuery& query, const FleetView& fleet, 
                                        .decision = number});
   RoutedRequest& routed = *requests_.find(decision.request);
   routed.reuse = reused_.add(chosen.worker, *prompt.keys, known, now);
-  if (working_set_) working_set_->begin(chosen.worker, *prompt.keys, now);
+  if (working_set_) note_recomputed(chosen, working_set_->begin(chosen.worker, *prompt.keys, now), prompt.tokens);
   const auto all_blocks = static_cast<std::uint32_t>(view(*prompt.keys).size());
   routed.own_blocks = all_blocks - std::min(known, all_blocks);
   caches_.on_routed(routed, chosen.limits.kv_blocks, now);

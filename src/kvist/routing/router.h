@@ -137,6 +137,9 @@ class Router {
   /// is in a run.
   [[nodiscard]] const RoutedRequest* find(RequestHandle request) const { return requests_.find(request); }
 
+  /// The part of Forecaster::routed_prefill_ms() that goes into what a worker has computed a moment ago, and no cache
+  /// has any more where the request went; 0 without a working set.
+  [[nodiscard]] double recomputed_prefill_ms() const { return recomputed_prefill_ms_; }
   /// What the workers' caches have to hold; null: Options::working_set is false.
   [[nodiscard]] WorkingSet* working_set() { return working_set_ ? &*working_set_ : nullptr; }
 
@@ -225,6 +228,8 @@ class Router {
   /// The most blocks of the prompt that any usable worker has cached.
   [[nodiscard]] std::uint32_t deepest_cache(const RouteQuery& query) const;
   void note_session(const RouteQuery& query, WorkerId chosen, TimePoint now);
+  /// Of the prompt, so many leading blocks were computed somewhere a moment ago.
+  void note_recomputed(const Candidate& chosen, std::uint32_t known_blocks, std::uint32_t prompt_tokens);
   [[nodiscard]] bool has_affinity(const RouteQuery& query) const {
     return affinity_.form != spec::SessionAffinitySpec::Form::kOff && query.session != 0 &&
            mode_ == spec::RoutingMode::kKv;
@@ -270,6 +275,7 @@ class Router {
   DecodeRuns runs_;
   ReusedPrefixes reused_;
   std::optional<WorkingSet> working_set_;
+  double recomputed_prefill_ms_ = 0;
   Forecaster forecaster_;
   spec::SessionAffinitySpec affinity_;
   spec::ObjectiveSpec objective_;

@@ -21,11 +21,14 @@ void WorkingSet::EndedPrompts::pop() {
   prompts.pop_front();
 }
 
-void WorkingSet::begin(WorkerId worker, const BlockKeys& prompt, TimePoint now) {
+std::uint32_t WorkingSet::begin(WorkerId worker, const BlockKeys& prompt, TimePoint now) {
   expire(now);
-  learn(prompt, now);
+  std::uint32_t depth = 0;
+  recent_.match(view(prompt), {&depth, 1});
+  learn(prompt, depth, now);
   blocks_[worker.value()] += set_.add(worker, prompt);
   (void)recent_.add(kAnyWorker, prompt);
+  return depth;
 }
 
 void WorkingSet::end(WorkerId worker, const BlockKeys& prompt, bool computed, TimePoint now) {
@@ -76,11 +79,9 @@ std::span<const std::uint32_t> WorkingSet::depths(const BlockKeys& prompt) {
 }
 
 // The deepest block that an earlier prompt has too is that prompt's last one, where this one goes on with it.
-void WorkingSet::learn(const BlockKeys& prompt, TimePoint now) {
+void WorkingSet::learn(const BlockKeys& prompt, std::uint32_t depth, TimePoint now) {
   const std::span<const kv::BlockHash> blocks = view(prompt);
   if (blocks.empty()) return;
-  std::uint32_t depth = 0;
-  recent_.match(blocks, {&depth, 1});
   const bool returns = 2 * std::size_t{depth} >= blocks.size();
   return_share_ += kShare * ((returns ? 1.0 : 0.0) - return_share_);
   if (!returns) return;

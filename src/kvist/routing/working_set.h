@@ -43,7 +43,8 @@ class WorkingSet {
   WorkingSet(std::size_t workers, Bounds bounds) : bounds_(bounds), depths_(workers), blocks_(workers) {}
 
   /// A prompt goes to a worker. end() is to follow, with the same prompt.
-  void begin(WorkerId worker, const BlockKeys& prompt, TimePoint now);
+  /// Returns how many of its leading blocks prompts of the last kLongest have too.
+  std::uint32_t begin(WorkerId worker, const BlockKeys& prompt, TimePoint now);
   /// `computed`: the worker has it in its cache now.
   void end(WorkerId worker, const BlockKeys& prompt, bool computed, TimePoint now);
   /// Forgets what ended too long ago. Requires: `now` never decreases, also between begin() and end().
@@ -76,7 +77,7 @@ class WorkingSet {
   };
   [[nodiscard]] bool is_due(const EndedPrompts& ended, Duration kept, TimePoint now) const;
   void take_out(const Ended& ended);
-  void learn(const BlockKeys& prompt, TimePoint now);
+  void learn(const BlockKeys& prompt, std::uint32_t depth, TimePoint now);
 
   Bounds bounds_;
   PrefixUse set_;

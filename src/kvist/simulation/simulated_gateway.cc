@@ -50,7 +50,7 @@ SimulatedGateway::SimulatedGateway(std::size_t number, const spec::SweepSpec& sw
                .session_affinity = spec_.session_affinity,
                .objective = spec_.objective,
                .latency_prior = spec_.latency_prior,
-               .working_set = spec_.hold.enabled,
+               .working_set = spec_.hold.enabled.value_or(false),
                .recorded = watch != nullptr ? 0U : 1U,
                .forecasts = &clairvoyance}),
       dispatcher_(dispatch::Dispatcher::Options::of(spec_, false), fleet_, router_) {

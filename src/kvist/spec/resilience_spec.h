@@ -22,7 +22,7 @@ struct AdmissionSpec {
 
 /// Which requests wait at the gateway until a worker's cache has room for them (dispatch/hold_check.h). In mode kv.
 struct HoldSpec {
-  bool enabled = false;
+  std::optional<bool> enabled = {};              ///< nothing: as AdmissionSpec's
   Duration max_wait = std::chrono::seconds(60);  ///< at most, and admission's `max_wait` where that refuses requests
 
   bool operator==(const HoldSpec&) const = default;

@@ -31,7 +31,11 @@ Result<void> read_admission(const YamlNode& gateway, AdmissionSpec& admission) {
 Result<void> read_hold(const YamlNode& gateway, HoldSpec& hold) {
   const auto node = gateway.get("hold");
   if (!node) return {};
-  KVIST_TRY_VOID(read_field(*node, "enabled", hold.enabled));
+  if (node->get("enabled")) {
+    bool enabled = true;
+    KVIST_TRY_VOID(read_field(*node, "enabled", enabled));
+    hold.enabled = enabled;
+  }
   KVIST_TRY_VOID(read_field(*node, "max_wait", hold.max_wait, std::chrono::milliseconds(1)));
   return node->finish();
 }
@@ -105,7 +109,9 @@ void write_admission(YamlWriter& out, const AdmissionSpec& admission) {
 
 void write_hold(YamlWriter& out, const HoldSpec& hold) {
   if (hold == HoldSpec{}) return;
-  out.begin_map("hold").field("enabled", hold.enabled).field("max_wait", hold.max_wait).end_map();
+  out.begin_map("hold");
+  if (hold.enabled) out.field("enabled", *hold.enabled);
+  out.field("max_wait", hold.max_wait).end_map();
 }
 
 void write_scaling(YamlWriter& out, const ScalingSpec& scaling) {

@@ -57,9 +57,10 @@ Result<void> LiveLevels::start_deployment(const spec::ArmSpec& arm, const std::s
   spec::DeploymentSpec deployment = resolved_.spec.deployment;
   if (arm.mode) deployment.gateway.mode = *arm.mode;
   deployment.gateway.seed = gateway_seed(sweep_, arm.arm, 0);  // a live gateway gives its requests ids of its own
-  // Unless the file asks for it, no request is refused for its wait, as in a simulation: the sweep measures what the
-  // fleet does with the whole load.
+  // Unless the file asks for it, no request is refused for its wait or held, as in a simulation: the sweep measures
+  // what the fleet does with the whole load.
   if (!deployment.gateway.admission.enabled) deployment.gateway.admission.enabled = false;
+  if (!deployment.gateway.hold.enabled) deployment.gateway.hold.enabled = false;
   if (sweep_.target.is_given()) {
     options_.progress(fmt::format("{}: {}", name, sweep_.target.url));
   } else if (deployment.kubernetes) {
