@@ -23,6 +23,10 @@ WORKLOADS = ["chat", "long_prompts", "retrieval", "agents", "code_completion", "
 LOADS = [80, 95, 120]
 HOLD = ", hold: {enabled: true}"
 HELD = "kv with hold"
+ADMISSION = ", admission: {enabled: true}"
+# Settings of kv in the table of agents; the last one is a gateway's default.
+SETTINGS = {HELD: HOLD, "kv with admission": ADMISSION, "kv with both": ADMISSION + HOLD}
+SHOWN = {HELD: "**`kv` with `hold`**", "kv with admission": "`kv` with admission", "kv with both": "**`kv` with both, as a gateway has them**"}
 USERS = [30, 40, 50, 60, 80]
 OTHERS = ["dynamo", "sglang", "llm_d", "lmetric", "smetric", "session", "least_loaded", "round_robin"]
 # Of its own beginning, up to 48,000 tokens at the end: 11 of them fill a worker's memory.
@@ -65,12 +69,12 @@ def users_table(measured):
     rows = []
     for users, runs in measured:
         mean = {mode: {figure: statistics.mean(run[mode][figure] for run in runs) for figure in runs[0][mode]} for mode in runs[0]}
-        for mode in [HELD, *sorted((mode for mode in mean if mode != HELD), key=lambda mode: -mean[mode]["turns"])]:
+        for mode in [*SETTINGS, *sorted((mode for mode in mean if mode not in SETTINGS), key=lambda mode: -mean[mode]["turns"])]:
             one = mean[mode]
-            rows.append([str(users) if mode == HELD else "", f"`{mode}`" if mode != HELD else "**`kv` with `hold`**", f"{one['turns']:,.0f}",
+            rows.append([str(users) if mode == HELD else "", SHOWN.get(mode, f"`{mode}`"), f"{one['turns']:,.0f}", f"{one['failed']:,.0f}",
                          *(f"{one[f'ttft_{name}'] / 1e3:,.1f} s" for name in ("p50", "p95", "p99", "mean")), f"{one['tpot_p50']:,.0f} ms",
                          f"{one['latency_mean'] / 1e3:,.1f} s", f"{100 * one['hit_rate']:.0f} %"])
-    return document.table(["agents", "policy", "turns", "TTFT p50", "p95", "p99", "mean", "TPOT p50", "whole turn, mean", "hit rate"], rows)
+    return document.table(["agents", "policy", "turns", "refused", "TTFT p50", "p95", "p99", "mean", "TPOT p50", "whole turn, mean", "hit rate"], rows)
 
 
 def traces_table(measured):
@@ -89,11 +93,11 @@ def main():
     kvist = options.kvist.resolve()
     seeds = [workloads.FIRST_SEED + i for i in range(options.seeds)]
     with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        users = [(number, [(pool.submit(of_users, kvist, name, number, seed, ["kv"], HOLD),
+        users = [(number, [({setting: pool.submit(of_users, kvist, name, number, seed, ["kv"], text) for setting, text in SETTINGS.items()},
                             pool.submit(of_users, kvist, name, number, seed, ["kv", *OTHERS], "")) for seed in seeds]) for number in USERS]
         traces = [(workload.name, load, [pool.submit(of_trace, kvist, name, workload, load, seed) for seed in seeds])
                   for workload in map(workloads.find, options.workload or WORKLOADS) for load in LOADS]
-        users = [(number, [{HELD: held.result()["kv"]} | others.result() for held, others in runs]) for number, runs in users]
+        users = [(number, [{setting: one.result()["kv"] for setting, one in ours.items()} | others.result() for ours, others in runs]) for number, runs in users]
         traces = [(workload, load, [task.result() for task in tasks]) for workload, load, tasks in traces]
     options.output.parent.mkdir(parents=True, exist_ok=True)
     text = INTRODUCTION.format(seeds=len(seeds), first=seeds[0], fleet=FLEET, window=WINDOW)
@@ -103,8 +107,8 @@ def main():
 
 INTRODUCTION = """# Requests that wait until a cache has room, simulated
 
-Made by `make routing-hold` in virtual time. [What `hold` does](../guide/routing.md#requests-that-wait-for-room), in `kv` only, and off unless the
-file says `hold: {{enabled: true}}`.
+Made by `make routing-hold` in virtual time. [What `hold` does](../guide/routing.md#requests-that-wait-for-room), in `kv` only. A gateway holds requests
+unless its file says otherwise, a simulation does if its file says so.
 
 ## Agents in a closed loop, up to far more than the memory holds
 
@@ -114,7 +118,9 @@ asks again at once; at the end another one begins. From about 40 agents on their
 
 A cache that is too small for all has nothing of anyone under every policy that sends each request on at once: each return evicts what the next one
 asks for. With `hold` some wait, a minute or two, until others are done; the rest find their histories. The longest waits are longer for it, and
-everything else is several times better, the sum of all waits above all.
+everything else is several times better, the sum of all waits above all. It begins when much is computed that was evicted before, and coming out of that takes
+some minutes, which are in these figures. Where [admission](../guide/gateway.md#overload) is on as well, who waited for 10 s is refused; a refused turn ends its conversation here, and another
+one begins.
 
 """
 TRACES_TEXT = """
