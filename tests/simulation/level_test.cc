@@ -134,7 +134,7 @@ spec::SweepSpec beyond_memory() {
   sweep.workload.starter_tokens_max = 8'000;
   sweep.workload.turns_min = sweep.workload.turns_max = 10;
   sweep.workload.request_timeout = std::chrono::minutes(10);
-  sweep.method.warmup = std::chrono::seconds(120);
+  sweep.method.warmup = std::chrono::seconds(600);
   sweep.method.window = std::chrono::seconds(300);
   return sweep;
 }

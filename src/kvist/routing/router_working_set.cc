@@ -5,11 +5,13 @@
 
 namespace kvist::routing {
 
+// What is cached now and will be evicted while the request waits is computed again as well.
 void Router::note_recomputed(const Candidate& chosen, std::uint32_t known_blocks, std::uint32_t prompt_tokens) {
   const std::uint64_t known = std::min<std::uint64_t>(std::uint64_t{known_blocks} * block_size_, prompt_tokens);
-  if (known <= chosen.cached_tokens) return;
-  const auto lost = static_cast<double>(known - chosen.cached_tokens);
-  recomputed_prefill_ms_ += chosen.forecast.prefill_ms * lost / (prompt_tokens - chosen.cached_tokens);
+  const std::uint64_t evicted = known - std::min<std::uint64_t>(known, chosen.cached_tokens);
+  const std::uint64_t again = evicted + chosen.forecast.lost_tokens;
+  const std::uint64_t all = prompt_tokens - chosen.cached_tokens + chosen.forecast.lost_tokens;
+  recomputed_prefill_ms_ += chosen.forecast.prefill_ms * static_cast<double>(again) / static_cast<double>(all);
 }
 
 }  // namespace kvist::routing
