@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 namespace kvist::dispatch {
@@ -101,8 +100,8 @@ bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
   Least found{.wait_ms = wait_ms};
   found.limit_ms = limit_ms(candidate, wait_ms, found.reason);
   found.over_ms = wait_ms - found.limit_ms;
-  const bool is_choice = !choice_;
-  if (is_choice) choice_ = {.ttft_ms = candidate.forecast.ttft_ms, .prefill_ms = candidate.forecast.prefill_ms};
+  const bool is_choice = !choice_prefill_ms_;
+  if (is_choice) choice_prefill_ms_ = candidate.forecast.prefill_ms;
   if (is_choice && !came_) {
     all.seen_ = std::min(all.seen_ + 1, kMeanOf);
     all.own_ms_ += (own_ms(candidate) - all.own_ms_) / all.seen_;
@@ -117,7 +116,6 @@ bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
     if (!reason) return true;
     found.reason = *reason;
     found.over_ms = found.limit_ms = 0;
-    if (is_choice) choice_->ttft_ms = std::numeric_limits<double>::infinity();
   }
   if (!came_) queue.turned_down = now_;
   if (!least_ || found.over_ms < least_->over_ms) least_ = found;
@@ -145,9 +143,8 @@ double WaitAdmission::Check::limit_ms(const routing::Candidate& candidate, doubl
 }
 
 bool WaitAdmission::Check::is_cheap(const routing::Candidate& candidate) const {
-  if (admission_->is_cold(candidate)) return true;
-  const double most_ms = std::max(kMovedPrefill * choice_->prefill_ms, admission_->own_ms_);
-  return candidate.forecast.prefill_ms <= most_ms && candidate.forecast.ttft_ms <= choice_->ttft_ms;
+  return admission_->is_cold(candidate) ||
+         candidate.forecast.prefill_ms <= std::max(kMovedPrefill * *choice_prefill_ms_, admission_->own_ms_);
 }
 
 std::optional<RefusalReason> WaitAdmission::Check::takes_kept_slot(const routing::Candidate& candidate) const {

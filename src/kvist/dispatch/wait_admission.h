@@ -70,9 +70,8 @@ struct Refusal : Error {
 ///    that comes as well, and one if its key has used more than its share. Otherwise whoever asks most often would get
 ///    every slot that becomes free.
 /// Where the router's choice is turned down, another worker takes the request only if that costs the fleet little: its
-/// prefill there is at most kMovedPrefill times that at the choice, or that of an average request, and its first token
-/// comes earlier. A long history that is computed anew elsewhere takes the time of many other requests, so that a
-/// burst would become an overload.
+/// prefill there is at most kMovedPrefill times that at the choice, or that of an average request. A long history that
+/// is computed anew elsewhere takes the time of many other requests, so that a burst would become an overload.
 ///
 /// An idle worker takes everything. Forecasts are corrected by what first tokens really took, and by how long the
 /// oldest request at the worker is overdue. While nothing was learned of the fleet, workers with free slots take
@@ -128,11 +127,6 @@ class WaitAdmission {
     [[nodiscard]] bool is_cheap(const routing::Candidate& candidate) const;
     /// Whether it would take a slot that is kept for others, and why for others.
     [[nodiscard]] std::optional<RefusalReason> takes_kept_slot(const routing::Candidate& candidate) const;
-    /// What is forecast at the router's choice.
-    struct Choice {
-      double ttft_ms = 0;  ///< infinite if its slot is kept for others, so that it would not come at all
-      double prefill_ms = 0;
-    };
     /// The candidate that came closest to taking the request.
     struct Least {
       double over_ms = 0;
@@ -145,7 +139,7 @@ class WaitAdmission {
     double share_;
     TimePoint now_;
     std::optional<TimePoint> came_;
-    std::optional<Choice> choice_;  // nothing: it has not been asked for yet
+    std::optional<double> choice_prefill_ms_;  // at the router's choice; nothing: it has not been asked for yet
     std::optional<Least> least_;
   };
   /// `came`: the request is held since then, and was asked for before; it is not counted as another one. Requires:
