@@ -191,10 +191,12 @@ class OtherWorkerTest : public WaitAdmissionTest {
   bool takes(const There& there) {
     WaitAdmission::Check check = admission_.check(profile_, now_);
     EXPECT_FALSE(check.admits(candidate(0, {.prefill_ms = 300, .wait_ms = 15'000})));
+    check.on_turned_down(1'000, shared_tokens_);
     if (check.admits(candidate(1, there))) return true;
     last_ = admission_.refuse(check);
     return false;
   }
+  std::uint32_t shared_tokens_ = 0;  // of 1,000
 
  private:
   static routing::Candidate candidate(std::uint32_t worker, const There& there) {
@@ -220,6 +222,10 @@ TEST_F(OtherWorkerTest, DoesNotComputeALongHistoryAnew) {
   EXPECT_FALSE(takes({.prefill_ms = 5'000}));
   EXPECT_NE(last_.message.find("15.0 s"), std::string::npos) << "the wait at its own worker: " << last_.message;
   EXPECT_TRUE(takes({.prefill_ms = 5'000, .requests = 0})) << "unless it has nothing else to do";
+  shared_tokens_ = 880;
+  EXPECT_FALSE(takes({.prefill_ms = 5'100}));
+  shared_tokens_ = 890;
+  EXPECT_TRUE(takes({.prefill_ms = 5'000})) << "or others want most of it there, too";
 }
 
 TEST_F(WaitAdmissionTest, AnIdleWorkerTakesEverything) {

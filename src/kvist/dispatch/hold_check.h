@@ -58,6 +58,9 @@ class HoldCheck final : public routing::AdmissionCheck {
 
   /// Requires: the policy's choice comes first.
   [[nodiscard]] bool admits(const routing::Candidate& candidate) override;
+  void on_turned_down(std::uint32_t prompt, std::uint32_t shared) override {
+    if (then_ != nullptr) then_->on_turned_down(prompt, shared);
+  }
 
   /// Whether some worker was turned down by this rule.
   [[nodiscard]] bool holds() const { return holds_; }

@@ -143,8 +143,12 @@ double WaitAdmission::Check::limit_ms(const routing::Candidate& candidate, doubl
 }
 
 bool WaitAdmission::Check::is_cheap(const routing::Candidate& candidate) const {
-  return admission_->is_cold(candidate) ||
-         candidate.forecast.prefill_ms <= std::max(kMovedPrefill * *choice_prefill_ms_, admission_->own_ms_);
+  if (admission_->is_cold(candidate)) return true;
+  const double missing = prompt_tokens_ - std::min(prompt_tokens_, candidate.cached_tokens);
+  const double shared = shared_tokens_ - std::min(shared_tokens_, candidate.cached_tokens);
+  const double own_share = missing > 0 ? 1 - std::min(1.0, shared / missing) : 1;
+  return own_share * candidate.forecast.prefill_ms <=
+         std::max(kMovedPrefill * *choice_prefill_ms_, admission_->own_ms_);
 }
 
 std::optional<RefusalReason> WaitAdmission::Check::takes_kept_slot(const routing::Candidate& candidate) const {

@@ -71,7 +71,8 @@ struct Refusal : Error {
 ///    every slot that becomes free.
 /// Where the router's choice is turned down, another worker takes the request only if that costs the fleet little: its
 /// prefill there is at most kMovedPrefill times that at the choice, or that of an average request. A long history that
-/// is computed anew elsewhere takes the time of many other requests, so that a burst would become an overload.
+/// is computed anew elsewhere takes the time of many other requests, so that a burst would become an overload. What
+/// other requests in flight share does not count, because they find it there then.
 ///
 /// An idle worker takes everything. Forecasts are corrected by what first tokens really took, and by how long the
 /// oldest request at the worker is overdue. While nothing was learned of the fleet, workers with free slots take
@@ -116,6 +117,10 @@ class WaitAdmission {
   class Check final : public routing::AdmissionCheck {
    public:
     [[nodiscard]] bool admits(const routing::Candidate& candidate) override;
+    void on_turned_down(std::uint32_t prompt, std::uint32_t shared) override {
+      prompt_tokens_ = prompt;
+      shared_tokens_ = shared;
+    }
 
    private:
     friend class WaitAdmission;
@@ -139,6 +144,8 @@ class WaitAdmission {
     double share_;
     TimePoint now_;
     std::optional<TimePoint> came_;
+    std::uint32_t prompt_tokens_ = 0;
+    std::uint32_t shared_tokens_ = 0;
     std::optional<double> choice_prefill_ms_;  // at the router's choice; nothing: it has not been asked for yet
     std::optional<Least> least_;
   };

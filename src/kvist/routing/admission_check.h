@@ -1,6 +1,8 @@
 // The question whether a request may go to a worker, asked before it is booked there.
 #pragma once
 
+#include <cstdint>
+
 #include "kvist/routing/policy.h"
 
 namespace kvist::routing {
@@ -12,6 +14,12 @@ class AdmissionCheck {
   virtual ~AdmissionCheck() = default;
   /// Requires: the candidate has its forecast.
   [[nodiscard]] virtual bool admits(const Candidate& candidate) = 0;
+  /// So many other requests share a prefix that is of use at another worker, too: more than the branches of one
+  /// conversation.
+  static constexpr std::uint32_t kShared = 4;
+  /// The router's choice was turned down, and the other candidates come next. Of the prompt's tokens the first
+  /// `shared` are those of kShared other requests in flight as well.
+  virtual void on_turned_down(std::uint32_t /*prompt*/, std::uint32_t /*shared*/) {}
 };
 
 }  // namespace kvist::routing

@@ -133,6 +133,7 @@ Result<Decision> Router::route(const RouteQuery& query, const FleetView& fleet, 
     policy_state = policy_->state();
     const WorkerId turned_down = candidates_[position].worker;
     if (candidates_.size() < usable) forecast_all(query, fleet, now);  // who was left out may have no queue
+    check->on_turned_down(longest(query), loads_.deepest_shared(blocks, AdmissionCheck::kShared).blocks * block_size_);
     const std::size_t forecast = candidates_.size();
     const auto admitted = choose_admitted(turned_down, policy_query, *check);
     if (!admitted) return fail(ErrorCode::kResourceExhausted, "the request would wait too long at every worker");
@@ -343,15 +344,6 @@ std::size_t Router::choose(const RouteQuery& query, const PolicyQuery& policy_qu
   }
   forecast_all(query, fleet, now);
   if (mode_ == spec::RoutingMode::kClairvoyant && forecasts_ != nullptr) forecasts_->amend(query, candidates_);
-  return policy_->choose(policy_query, candidates_);
-}
-
-// A policy may choose a worker with a long wait although another has none: round robin always, others for a cache.
-std::optional<std::size_t> Router::choose_admitted(WorkerId turned_down, const PolicyQuery& policy_query,
-                                                   AdmissionCheck& check) {
-  std::erase_if(candidates_,
-                [&](const Candidate& other) { return other.worker == turned_down || !check.admits(other); });
-  if (candidates_.empty()) return std::nullopt;
   return policy_->choose(policy_query, candidates_);
 }
 

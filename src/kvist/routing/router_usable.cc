@@ -85,4 +85,13 @@ void Router::replicate_hot_prefix(const RouteQuery& query) {
   });
 }
 
+// A policy may choose a worker with a long wait although another has none: round robin always, others for a cache.
+std::optional<std::size_t> Router::choose_admitted(WorkerId turned_down, const PolicyQuery& policy_query,
+                                                   AdmissionCheck& check) {
+  std::erase_if(candidates_,
+                [&](const Candidate& other) { return other.worker == turned_down || !check.admits(other); });
+  if (candidates_.empty()) return std::nullopt;
+  return policy_->choose(policy_query, candidates_);
+}
+
 }  // namespace kvist::routing
