@@ -118,8 +118,8 @@ asks again at once; at the end another one begins. From about 40 agents on their
 
 A cache that is too small for all has nothing of anyone under every policy that sends each request on at once: each return evicts what the next one
 asks for. With `hold` some wait, a minute or two, until others are done; the rest find their histories. The longest waits are longer for it, and
-everything else is several times better, the sum of all waits above all. It begins when much is computed that was evicted before, and coming out of that takes
-some minutes, which are in these figures. Where [admission](../guide/gateway.md#overload) is on as well, who waited for 10 s is refused; a refused turn ends its conversation here, and another
+everything else is several times better, the sum of all waits above all. It begins when much is computed that was evicted before, and what waits in the engines by
+then is done first, which is in these figures. Where [admission](../guide/gateway.md#overload) is on as well, who waited for 10 s is refused; a refused turn ends its conversation here, and another
 one begins.
 
 """
