@@ -63,6 +63,12 @@ TEST_F(HoldTest, NobodyIsHeldWhereNothingIsComputedTwice) {
   begin(prompt(7, 40));
 }
 
+TEST_F(HoldTest, ARequestWithoutTokensComputesNothingAgain) {
+  RequestProfile unread;
+  end(begin(unread));
+  EXPECT_EQ(router_->recomputed_prefill_ms(), 0);
+}
+
 TEST_F(HoldTest, WhatIsComputedAgainIsKnown) {
   keep_busy(1);
   const double once_ms = router_->forecaster().routed_prefill_ms();

@@ -10,6 +10,7 @@ void Router::note_recomputed(const Candidate& chosen, std::uint32_t known_blocks
   const std::uint64_t known = std::min<std::uint64_t>(std::uint64_t{known_blocks} * block_size_, prompt_tokens);
   const std::uint64_t evicted = known - std::min<std::uint64_t>(known, chosen.cached_tokens);
   const std::uint64_t again = evicted + chosen.forecast.lost_tokens;
+  if (again == 0) return;  // of a request that nobody could read there are no tokens at all
   const std::uint64_t all = prompt_tokens - chosen.cached_tokens + chosen.forecast.lost_tokens;
   recomputed_prefill_ms_ += chosen.forecast.prefill_ms * static_cast<double>(again) / static_cast<double>(all);
 }
