@@ -288,22 +288,50 @@ TEST(RequestLife, GarbageIsTriedElsewhereAndPassedOnIfThereIsNoOther) {
   EXPECT_EQ(life.on_ended().over, Outcome::kWorkerError) << "whatever its status says";
 }
 
-TEST(RequestLife, WhatIsTooLargeEndsTheRequestAndIsNotTheWorkersFailure) {
-  for (const bool begun : {false, true}) {
-    RequestLife life = begun_life();
-    (void)life.on_status(200);
-    if (begun) life.on_begun();
-    life.set_resumable(7);
-    const LifeActions end = life.on_too_large("an event is larger than 5 bytes");
-    EXPECT_EQ(end.report, LifeReport::kNothing);
-    EXPECT_FALSE(end.doubt);
-    EXPECT_TRUE(end.abandon);
-    EXPECT_EQ(end.answer, begun ? LifeAnswer::kBreakOff : LifeAnswer::kError);
-    EXPECT_EQ(end.error.code, ErrorCode::kCorrupt);
-    EXPECT_EQ(end.error.message, "an event is larger than 5 bytes");
-    EXPECT_EQ(end.over, Outcome::kWorkerError);
-    EXPECT_FALSE(life.on_too_large("again").over);
-  }
+void expect_too_large(const LifeActions& end, LifeAnswer answer) {
+  EXPECT_EQ(end.report, LifeReport::kNothing);
+  EXPECT_FALSE(end.doubt);
+  EXPECT_TRUE(end.abandon);
+  EXPECT_EQ(end.answer, answer);
+  EXPECT_EQ(end.error.code, ErrorCode::kCorrupt);
+  EXPECT_EQ(end.error.message, "an event is larger than 5 bytes");
+  EXPECT_EQ(end.over, Outcome::kWorkerError);
+}
+
+TEST(RequestLife, WhatIsTooLargeInABegunAnswerEndsIt) {
+  RequestLife life = begun_life();
+  (void)life.on_status(200);
+  life.on_begun();
+  life.set_resumable(7);
+  expect_too_large(life.on_too_large("an event is larger than 5 bytes"), LifeAnswer::kBreakOff);
+  EXPECT_FALSE(life.on_too_large("again").over);
+}
+
+// It may be what was asked for, or a worker that sends without an end.
+TEST(RequestLife, WhatIsTooLargeIsAskedOfOneOtherWorker) {
+  RequestLife life = begun_life();
+  (void)life.on_status(200);
+  const LifeActions asking = life.on_too_large("an event is larger than 6 bytes");
+  EXPECT_EQ(asking.report, LifeReport::kAttemptFailed);
+  EXPECT_EQ(asking.failure, AttemptFailure::kTooLarge);
+  EXPECT_TRUE(is_disputed(asking.failure));
+  EXPECT_FALSE(asking.doubt);
+  EXPECT_TRUE(asking.abandon) << "it may have no end";
+  EXPECT_FALSE(asking.over);
+  EXPECT_TRUE(life.on_rerouted(to(1)).attempt);
+  (void)life.on_status(200);
+  expect_too_large(life.on_too_large("an event is larger than 5 bytes"), LifeAnswer::kError);
+}
+
+TEST(RequestLife, WhatIsTooLargeEndsTheRequestIfThereIsNoOtherWorkerOrItMayNotBeRepeated) {
+  RequestLife alone = begun_life();
+  (void)alone.on_status(200);
+  (void)alone.on_too_large("an event is larger than 5 bytes");
+  expect_too_large(alone.on_rerouted(std::nullopt), LifeAnswer::kError);
+  RequestLife once(kDeadline, false);
+  (void)once.on_routed(to(0));
+  (void)once.on_status(200);
+  expect_too_large(once.on_too_large("an event is larger than 5 bytes"), LifeAnswer::kError);
 }
 
 TEST(RequestLife, ABegunAnswerThatStandsStillIsBrokenOff) {

@@ -277,7 +277,7 @@ TEST(ProxyRetry, AnEventThatIsTooLargeIsNoWorkersFailure) {
   const auto first = gateway.chat(chat_body("Hello"));
   EXPECT_EQ(first.status, 502);
   EXPECT_THAT(first.body, ::testing::HasSubstr("a server-sent event larger than 1048576 bytes"));
-  EXPECT_EQ(a.posts().size() + b.posts().size(), 1U) << "the next worker would answer the same";
+  EXPECT_EQ(a.posts().size() + b.posts().size(), 2U) << "the next worker answers the same";
   for (FakeWorker* worker : {&a, &b}) worker->set_script(FakeWorker::stream_of({kRoleEvent, large, kDoneEvent}));
   StreamingClient later(gateway.url(), kPath, chat_body("Hello"));
   ASSERT_TRUE(later.await_over());
@@ -287,7 +287,19 @@ TEST(ProxyRetry, AnEventThatIsTooLargeIsNoWorkersFailure) {
   ASSERT_TRUE(gateway.await_idle());
   EXPECT_EQ(gateway.outcomes("worker_error"), 2);
   EXPECT_EQ(gateway.metric("kvist_gateway_worker_failures_total"), 0);
-  EXPECT_EQ(gateway.metric("kvist_gateway_retries_total"), 0);
+}
+
+TEST(ProxyRetry, AnEventWithoutAnEndIsItsWorkersFailureIfAnotherAnswersWell) {
+  FakeWorker bad("bad", FakeWorker::stream_of({"data: " + std::string((1U << 20) + 1, 'x')}));
+  FakeWorker good("good");
+  RunningGateway gateway(gateway_spec({&bad, &good}));
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(gateway.chat(chat_body("Hello " + std::to_string(i))).status, 200) << i;
+  ASSERT_TRUE(gateway.await_idle());
+  EXPECT_EQ(gateway.outcomes("completed"), 20);
+  EXPECT_GE(bad.posts().size(), 1U);
+  EXPECT_LE(bad.posts().size(), 10U) << "then it is ejected";
+  EXPECT_GE(gateway.metric("kvist_gateway_attempt_failures_total", "reason", "too_large"), 1);
+  EXPECT_EQ(gateway.metric("kvist_gateway_attempt_failures_total", "worker", "good"), 0);
 }
 
 TEST(ProxyRetry, AStreamThatEndsWithoutSayingHowIsABrokenOne) {

@@ -28,6 +28,8 @@ std::string_view to_string(AttemptFailure failure) {
       return "no_adapter";
     case AttemptFailure::kRemoved:
       return "removed";
+    case AttemptFailure::kTooLarge:
+      return "too_large";
   }
   return "server_error";
 }

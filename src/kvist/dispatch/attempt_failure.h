@@ -23,13 +23,16 @@ enum class AttemptFailure : std::uint8_t {
   kNotResumable,  ///< it was to go on with an answer that another worker had begun, and is of a kind that cannot
   kNoAdapter,     ///< 404 for an adapter (LoRA) that it had when it was last asked: it may be unloaded by now
   kRemoved,       ///< its operator took it out of the fleet
+  kTooLarge,  ///< its answer, or one event of it, exceeds the gateway's bound: what was asked for is the reason, unless
+              ///< another worker's answer to the same request does not
 };
-inline constexpr std::size_t kAttemptFailures = 12;
+inline constexpr std::size_t kAttemptFailures = 13;
 [[nodiscard]] std::string_view to_string(AttemptFailure failure);
 
 /// Whether the failure may be the client's fault. Another worker's answer decides that.
 [[nodiscard]] constexpr bool is_disputed(AttemptFailure failure) {
-  return failure == AttemptFailure::kUnauthorized || failure == AttemptFailure::kWrongModel;
+  return failure == AttemptFailure::kUnauthorized || failure == AttemptFailure::kWrongModel ||
+         failure == AttemptFailure::kTooLarge;
 }
 
 /// What a request asks for, as far as it matters for a refusal.

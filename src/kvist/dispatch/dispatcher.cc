@@ -194,6 +194,7 @@ void Dispatcher::judge_attempt(DispatchedRequest& live, AttemptFailure failure, 
       return;
     case AttemptFailure::kUnauthorized:
     case AttemptFailure::kWrongModel:
+    case AttemptFailure::kTooLarge:
       live.disputes.push_back(
           {.worker = worker, .failure = failure, .problem = std::string(problem), .began = live.wait.began});
       break;

@@ -40,9 +40,9 @@ LifeActions RequestLife::ask_for_another(AttemptFailure failure, std::string_vie
   // Nothing of a failed attempt can be passed on behind what the client has.
   actions.abandon = begun_;
   if (begun_) actions.resumed_tokens = resumable_.value_or(0);
-  // A worker that is full is healthy, and one that refuses a client's key most probably too.
+  // A worker that is full is healthy, and one that refuses a client's key, or has much to say, most probably too.
   if (failure != AttemptFailure::kBackPressure && failure != AttemptFailure::kUnauthorized &&
-      failure != AttemptFailure::kNotResumable)
+      failure != AttemptFailure::kNotResumable && failure != AttemptFailure::kTooLarge)
     actions.doubt = decision_.worker;
   return actions;
 }
@@ -73,6 +73,8 @@ LifeActions RequestLife::on_rerouted(const std::optional<routing::Decision>& dec
       return end_with({ErrorCode::kDeadlineExceeded, "no worker answered in time"}, Outcome::kTimedOut);
     case AttemptFailure::kTransport:
       return end_with({ErrorCode::kUnavailable, "no worker could answer the request"}, Outcome::kUpstreamFailed);
+    case AttemptFailure::kTooLarge:
+      return end_with(broken_, Outcome::kWorkerError);
     case AttemptFailure::kRemoved:
       return end_with({ErrorCode::kUnavailable, fmt::format("{}, and no other could answer the request", kRemovedText)},
                       Outcome::kUpstreamFailed);
@@ -207,9 +209,17 @@ LifeActions RequestLife::on_ended(bool with_error) {
 LifeActions RequestLife::on_too_large(std::string_view what) {
   if (phase_ == Phase::kOver) return {};
   const Error error{ErrorCode::kCorrupt, std::string(what)};
-  if (!begun_) return end_with(error, Outcome::kWorkerError);
-  LifeActions actions = break_off(error);
-  actions.over = Outcome::kWorkerError;
+  LifeActions actions;
+  if (begun_) {
+    actions = break_off(error);
+    actions.over = Outcome::kWorkerError;
+  } else if (phase_ != Phase::kAnswering || !repeatable_ || std::exchange(too_large_, true)) {
+    actions = end_with(error, Outcome::kWorkerError);
+  } else {
+    broken_ = error;
+    actions = ask_for_another(AttemptFailure::kTooLarge, what);
+    actions.abandon = true;
+  }
   return actions;
 }
 

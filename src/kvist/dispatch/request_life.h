@@ -106,8 +106,9 @@ class RequestLife {
   [[nodiscard]] LifeActions on_exhausted();
   /// The worker's answer is complete. `with_error`: it contains an error frame of any kind.
   [[nodiscard]] LifeActions on_ended(bool with_error = false);
-  /// The worker's answer, or one event of it, exceeds the gateway's bound. Another worker would give the same answer,
-  /// and this one did nothing wrong: nothing is reported, and the request ends. `what` is told the client.
+  /// The worker's answer, or one event of it, exceeds the gateway's bound. If nothing of it was sent to the client, one
+  /// other worker is asked for. If that one's answer is as large, or there is no other, the request ends, `what` is
+  /// told the client, and no worker did anything wrong.
   [[nodiscard]] LifeActions on_too_large(std::string_view what);
 
   /// The worker stalled, or is silent. If nothing of its answer was sent to the client, the request may leave.
@@ -166,8 +167,9 @@ class RequestLife {
   bool begun_ = false;
   bool attempt_begun_ = false;
   std::optional<std::uint32_t> resumable_;
-  Error broken_;  // what the client is told if a begun answer finds no other worker
+  Error broken_;  // what the client is told if a begun answer, or one that is too large, finds no other worker
   bool error_frame_ = false;
+  bool too_large_ = false;       // an attempt's answer was
   std::uint32_t exhausted_ = 0;  // how often a call could not be made
   int status_ = 0;
 };
