@@ -87,6 +87,14 @@ TEST_F(StandingQueueTest, AStandingQueueIsKeptShortUntilItHasBeenShortForAWhile)
   EXPECT_EQ(admission_.standing(), 0U);
 }
 
+TEST_F(StandingQueueTest, AQueueIsOverWhenItsWorkerIsIdle) {
+  let_it_stand();
+  EXPECT_FALSE(admits(1'000));
+  EXPECT_TRUE(admits(waiting(0, 0)));
+  EXPECT_EQ(admission_.standing(), 0U);
+  EXPECT_TRUE(admits(1'000)) << "as after any time without requests";
+}
+
 TEST_F(StandingQueueTest, ALongerQueueStandsSooner) {
   const auto looks_until_it_stands = [&](double wait_ms) {
     int looks = 0;
@@ -99,20 +107,35 @@ TEST_F(StandingQueueTest, ALongerQueueStandsSooner) {
   EXPECT_EQ(looks_until_it_stands(390), 10'000) << "never";
 }
 
-TEST_F(WaitAdmissionTest, TheMoreAreRefusedTheShorterAStandingQueueMayBe) {
-  WaitAdmission admission(spec::AdmissionSpec{.max_wait = seconds(10)}, forecaster_, 1);
-  const auto ask = [&](double share_refused) {
+/// Requests whose first token takes so long without a wait, some of them refused.
+class RefusedShareTest : public WaitAdmissionTest {
+ protected:
+  void ask(double share_refused, double own_ms) {
     for (int i = 0; i < 1'000; ++i, now_ += milliseconds(50)) {
-      WaitAdmission::Check check = admission.check({}, now_);
-      if (!check.admits(waiting(i % 100 < 100 * share_refused ? 60'000 : 0))) (void)admission.refuse(check);
+      WaitAdmission::Check check = admission_.check({}, now_);
+      routing::Candidate candidate = waiting(i % 100 < 100 * share_refused ? 60'000 : 0);
+      candidate.forecast.ttft_ms = candidate.forecast.slot_wait_ms + own_ms;
+      if (!check.admits(candidate)) (void)admission_.refuse(check);
     }
-  };
-  ask(0.1);
-  EXPECT_EQ(admission.standing_wait_ms(), 400) << "twice the time to first token without a wait";
-  ask(0.9);
-  EXPECT_EQ(admission.standing_wait_ms(), 100);
-  ask(0.1);
-  EXPECT_EQ(admission.standing_wait_ms(), 400);
+  }
+};
+
+TEST_F(RefusedShareTest, TheMoreAreRefusedTheShorterAStandingQueueMayBe) {
+  ask(0.1, 200);
+  EXPECT_NEAR(admission_.standing_wait_ms(), 400, 1e-6) << "twice the time to first token without a wait";
+  ask(0.3, 200);
+  EXPECT_NEAR(admission_.standing_wait_ms(), 400, 1e-6) << "which is what 1.4 times the capacity has to refuse";
+  ask(0.9, 200);
+  EXPECT_NEAR(admission_.standing_wait_ms(), 100, 1e-6);
+  ask(0.1, 200);
+  EXPECT_NEAR(admission_.standing_wait_ms(), 400, 1e-6);
+}
+
+TEST_F(RefusedShareTest, OnFastEnginesAQueueMayBeAsLongAsForecastsAreWrong) {
+  ask(0.1, 15);
+  EXPECT_EQ(admission_.standing_wait_ms(), 200);
+  ask(0.9, 15);
+  EXPECT_EQ(admission_.standing_wait_ms(), 50);
 }
 
 // A request that is held is tried many times.

@@ -13,7 +13,7 @@ namespace {
 constexpr double kMeanOf = 64;
 /// With fewer first tokens, the forecasts are those of the prior.
 constexpr std::uint64_t kEnoughFirstTokens = 8;
-/// How many requests a cold worker is assumed to have room for if its number of slots is unknown: vLLM's default.
+/// How many requests a worker is assumed to have room for if its number of slots is unknown: vLLM's default.
 constexpr std::uint32_t kAssumedSlots = 256;
 
 std::int32_t told_apart(std::int32_t priority) {
@@ -34,6 +34,10 @@ Duration retry_after(double over_ms) {
   const double most_ms = to_milliseconds(WaitAdmission::kLongestRetryAfter);
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(from_milliseconds(std::min(over_ms, most_ms)));
   return std::max(kLeast, Duration(seconds));
+}
+
+std::uint32_t slots_of(const routing::Candidate& candidate) {
+  return candidate.limits.max_batch_size == 0 ? kAssumedSlots : candidate.limits.max_batch_size;
 }
 
 /// How long a request's first token takes without a wait.
@@ -96,7 +100,8 @@ bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
   WaitAdmission& all = *admission_;
   const double wait_ms = all.wait_ms(candidate, now_);
   Queue& queue = all.queues_[candidate.worker.value()];
-  all.look_at(queue, wait_ms, now_);
+  const double standing_ms = all.mean_standing_wait_ms(candidate);
+  all.look_at(queue, wait_ms / standing_ms - 1, now_);
   Least found{.wait_ms = wait_ms};
   found.limit_ms = limit_ms(candidate, wait_ms, found.reason);
   found.over_ms = wait_ms - found.limit_ms;
@@ -107,9 +112,12 @@ bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
     all.own_ms_ += (own_ms(candidate) - all.own_ms_) / all.seen_;
     all.work_ms_ += (all.work_ms(candidate) - all.work_ms_) / all.seen_;
     all.wait_ms_ = wait_ms;
-    all.limit_ms_ = queue.stands ? all.standing_wait_ms() : all.max_wait_ms_;
+    all.limit_ms_ = queue.stands ? standing_ms : all.max_wait_ms_;
   }
-  if (candidate.load.requests == 0) return true;
+  if (candidate.load.requests == 0) {
+    queue = {};
+    return true;
+  }
   if (!is_choice && !is_cheap(candidate)) return false;
   if (found.over_ms <= 0) {
     const auto reason = queue.stands ? takes_kept_slot(candidate) : std::nullopt;
@@ -172,20 +180,18 @@ double WaitAdmission::wait_ms(const routing::Candidate& candidate, TimePoint now
   const double wait_ms = correction_.corrected_ms(slot_ms + candidate.forecast.queue_ms, short_wait_ms());
   const routing::PrefillQueue::Prompt* const oldest = forecaster_->prompts(candidate.worker).oldest_stream();
   if (oldest == nullptr) return wait_ms;
-  return wait_ms + std::max(0.0, to_milliseconds(now - oldest->first_token) - standing_wait_ms());
+  return wait_ms + std::max(0.0, to_milliseconds(now - oldest->first_token) - mean_standing_wait_ms(candidate));
 }
 
 bool WaitAdmission::is_cold(const routing::Candidate& candidate) const {
-  const std::uint32_t slots = candidate.limits.max_batch_size == 0 ? kAssumedSlots : candidate.limits.max_batch_size;
-  return candidate.load.requests < slots && candidate.forecast.has_slot && !has_learned();
+  return candidate.load.requests < slots_of(candidate) && candidate.forecast.has_slot && !has_learned();
 }
 
 bool WaitAdmission::has_learned() const {
   return forecaster_->latency().fleet().first_token_error().observations >= kEnoughFirstTokens;
 }
 
-void WaitAdmission::look_at(Queue& queue, double wait_ms, TimePoint now) const {
-  const double excess = wait_ms / standing_wait_ms() - 1;
+void WaitAdmission::look_at(Queue& queue, double excess, TimePoint now) {
   Duration elapsed = now - queue.seen.value_or(now);
   if (excess > 0) elapsed = std::min(elapsed, kLongestGap);
   queue.excess_s = std::clamp(queue.excess_s + excess * to_seconds(elapsed), 0.0, to_seconds(kMostExcess));
@@ -198,8 +204,7 @@ void WaitAdmission::look_at(Queue& queue, double wait_ms, TimePoint now) const {
 }
 
 double WaitAdmission::work_ms(const routing::Candidate& candidate) const {
-  const std::uint32_t slots = candidate.limits.max_batch_size == 0 ? kAssumedSlots : candidate.limits.max_batch_size;
-  const double batch = std::min(candidate.load.requests + 1, slots);
+  const double batch = std::min(candidate.load.requests + 1, slots_of(candidate));
   const double answer_ms = forecaster_->output_lengths().mean_tokens() * candidate.forecast.step_ms / batch;
   return candidate.forecast.prefill_ms + answer_ms;
 }
@@ -207,23 +212,29 @@ double WaitAdmission::work_ms(const routing::Candidate& candidate) const {
 double WaitAdmission::standing_wait_ms(const routing::Candidate& candidate) const {
   const double work_ms = this->work_ms(candidate);
   const double ratio = work_ms > 0 ? work_ms_ / work_ms : 1;
-  return std::min(max_wait_ms_, standing_wait_ms() * std::max(kLeastWorkFactor, ratio * ratio));
+  return std::min(max_wait_ms_, mean_standing_wait_ms(candidate) * std::max(kLeastWorkFactor, ratio * ratio));
 }
 
 // Less the more is refused anyway: then the load is far above the capacity, and a queue that keeps the fleet busy is
 // short. With a long one, a little more would be done, and everybody would wait for it.
-double WaitAdmission::standing_multiple() const {
+double WaitAdmission::by_refused(double few, double many) const {
   constexpr double kEnough = 10;  // requests, to speak of a share of them
   const double refused = refused_lately_ / std::max(kEnough, asked_lately_);
-  const double many = std::clamp((refused - kFewRefused) / (kManyRefused - kFewRefused), 0.0, 1.0);
-  return std::lerp(kStandingMultiple, kLeastStandingMultiple, many);
+  return std::lerp(few, many, std::clamp((refused - kFewRefused) / (kManyRefused - kFewRefused), 0.0, 1.0));
 }
 
 double WaitAdmission::standing_wait_ms() const {
-  const double wait_ms = configured_standing_ms_
-                             ? *configured_standing_ms_
-                             : std::max(standing_multiple() * own_ms_, to_milliseconds(kLeastStandingWait));
-  return std::min(wait_ms, max_wait_ms_);
+  return standing_wait_ms(kLeastStandingWait);
+}
+
+double WaitAdmission::mean_standing_wait_ms(const routing::Candidate& candidate) const {
+  return standing_wait_ms(candidate.load.requests < slots_of(candidate) ? kLeastWaitBesideSlots : kLeastStandingWait);
+}
+
+double WaitAdmission::standing_wait_ms(Duration least) const {
+  if (configured_standing_ms_) return std::min(*configured_standing_ms_, max_wait_ms_);
+  const double least_ms = by_refused(to_milliseconds(least), to_milliseconds(kLeastShortWait));
+  return std::min(std::max(by_refused(kStandingMultiple, kShortMultiple) * own_ms_, least_ms), max_wait_ms_);
 }
 
 void WaitAdmission::on_first_token(double forecast_wait_ms, double forecast_ttft_ms, double ttft_ms) {
@@ -233,7 +244,7 @@ void WaitAdmission::on_first_token(double forecast_wait_ms, double forecast_ttft
 }
 
 double WaitAdmission::short_wait_ms() const {
-  return std::max(standing_wait_ms(), to_milliseconds(kLeastStandingWait));
+  return std::max(standing_wait_ms(kLeastShortWait), to_milliseconds(kLeastShortWait));
 }
 
 std::size_t WaitAdmission::standing() const {

@@ -74,26 +74,31 @@ struct Refusal : Error {
 /// is computed anew elsewhere takes the time of many other requests, so that a burst would become an overload. What
 /// other requests in flight share does not count, because they find it there then.
 ///
-/// An idle worker takes everything. Forecasts are corrected by what first tokens really took, and by how long the
-/// oldest request at the worker is overdue. While nothing was learned of the fleet, workers with free slots take
-/// everything. Threads: the router's. Memory: the keys of FairShare, and kMostClasses classes.
+/// An idle worker takes everything, and its queue is over. Forecasts are corrected by what first tokens really took,
+/// and by how long the oldest request at the worker is overdue. While nothing was learned of the fleet, workers with
+/// free slots take everything. Threads: the router's. Memory: the keys of FairShare, and kMostClasses classes.
 class WaitAdmission {
  public:
   static constexpr Duration kLongestRetryAfter = std::chrono::seconds(60);  ///< OpenAI's clients ignore longer ones
-  static constexpr Duration kLeastStandingWait = std::chrono::milliseconds(50);
   /// If no `standing_wait` is configured, it is this multiple of the mean time to first token without a wait. With one
   /// half, loads of 60 to 95 % of the capacity had 5 to 47 % of their turns refused (docs/design/overload.md).
   static constexpr double kStandingMultiple = 2;
-  /// The same where many are refused, and which shares of the requests of late are few and many.
-  static constexpr double kLeastStandingMultiple = 0.5;
-  static constexpr double kFewRefused = 0.2;
-  static constexpr double kManyRefused = 0.45;
+  /// It is at least the first, and the second at a worker with free slots. On fast engines forecasts of waits are too
+  /// long by 0.1 s, because prompts that they have one after the other are computed in one step.
+  static constexpr Duration kLeastStandingWait = std::chrono::milliseconds(200);
+  static constexpr Duration kLeastWaitBesideSlots = std::chrono::milliseconds(300);
+  /// The same where many are refused, and which shares of the requests of late are few and many. A third is refused at
+  /// 1.5 times the capacity; if less were many, a queue too short to keep the fleet busy would be its own reason.
+  static constexpr double kShortMultiple = 0.5;
+  static constexpr Duration kLeastShortWait = std::chrono::milliseconds(50);
+  static constexpr double kFewRefused = 0.35;
+  static constexpr double kManyRefused = 0.5;
   static constexpr std::chrono::duration<double> kRefusedMemory = std::chrono::seconds(10);
   /// A queue stands once its excess, wait / standing_wait - 1 integrated over time, is above the first; it is bounded
   /// by the second, so that it is known soon that a queue is short again.
   static constexpr Duration kStandingExcess = std::chrono::seconds(30);
   static constexpr Duration kMostExcess = std::chrono::seconds(40);
-  /// It stands at least for so long after the last request that it had refused.
+  /// It stands at least for so long after the last request that it had refused, unless the worker becomes idle.
   static constexpr Duration kLeastStanding = std::chrono::seconds(1);
   /// A queue that nobody asked for longer than this is not known to have been long.
   static constexpr Duration kLongestGap = std::chrono::seconds(1);
@@ -196,9 +201,13 @@ class WaitAdmission {
   [[nodiscard]] bool is_cold(const routing::Candidate& candidate) const;
   /// The worker's time that the request takes: its prefill and its part of the steps of its answer.
   [[nodiscard]] double work_ms(const routing::Candidate& candidate) const;
+  [[nodiscard]] double standing_wait_ms(Duration least) const;
+  /// Of a request of mean work at that worker, and of this one.
+  [[nodiscard]] double mean_standing_wait_ms(const routing::Candidate& candidate) const;
   [[nodiscard]] double standing_wait_ms(const routing::Candidate& candidate) const;
-  [[nodiscard]] double standing_multiple() const;
-  void look_at(Queue& queue, double wait_ms, TimePoint now) const;
+  /// `few` where few requests are refused, `many` where many are, and in between.
+  [[nodiscard]] double by_refused(double few, double many) const;
+  static void look_at(Queue& queue, double excess, TimePoint now);
   [[nodiscard]] double short_wait_ms() const;
   void count(const std::string& key_class, RefusalReason reason);
 
