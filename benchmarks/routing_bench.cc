@@ -29,8 +29,8 @@ constexpr std::uint64_t kUnchanged = 1;          // the version of the fleet, as
 /// some workers, a quarter on others. No two workers are alike, as in a fleet that serves.
 class BusyRouter {
  public:
-  BusyRouter(spec::RoutingMode mode, std::uint32_t workers, std::uint32_t blocks)
-      : router_({.model = "m", .block_size = kBlockSize, .workers = workers, .mode = mode}),
+  BusyRouter(spec::RoutingMode mode, std::uint32_t workers, std::uint32_t blocks, bool working_set)
+      : router_({.model = "m", .block_size = kBlockSize, .workers = workers, .mode = mode, .working_set = working_set}),
         fleet_(workers),
         by_worker_(workers) {
     RandomStream random(mix_seed({workers, blocks}));
@@ -145,9 +145,10 @@ long preemptions() {
 }
 
 // p50_ns and p99_ns of single decisions; decisions during which another process took the core are excluded. Arguments:
-// workers, blocks of the prompt.
+// workers, blocks of the prompt, whether the working set is kept, as a gateway does that may hold requests.
 void decision(benchmark::State& state, spec::RoutingMode mode) {
-  BusyRouter router(mode, static_cast<std::uint32_t>(state.range(0)), static_cast<std::uint32_t>(state.range(1)));
+  BusyRouter router(mode, static_cast<std::uint32_t>(state.range(0)), static_cast<std::uint32_t>(state.range(1)),
+                    state.range(2) != 0);
   std::vector<double> times;
   std::uint64_t i = 0;
   for (; i < 600; ++i) (void)router.decide(i);  // the decision log's memory is allocated from here on
@@ -168,13 +169,13 @@ void decision(benchmark::State& state, spec::RoutingMode mode) {
 BENCHMARK_CAPTURE(decision, kv, spec::RoutingMode::kKv)
     ->Name("routing/kv_decision")
     ->UseManualTime()
-    ->ArgNames({"workers", "blocks"})
-    ->ArgsProduct({{8, 1'000}, {128, 2'000}});
+    ->ArgNames({"workers", "blocks", "working_set"})
+    ->ArgsProduct({{8, 1'000}, {128, 2'000}, {0, 1}});
 BENCHMARK_CAPTURE(decision, dynamo, spec::RoutingMode::kDynamo)
     ->Name("routing/dynamo_decision")
     ->UseManualTime()
-    ->ArgNames({"workers", "blocks"})
-    ->ArgsProduct({{8, 1'000}, {128, 2'000}});
+    ->ArgNames({"workers", "blocks", "working_set"})
+    ->ArgsProduct({{8, 1'000}, {128, 2'000}, {0}});
 
 }  // namespace
 }  // namespace kvist::routing
