@@ -98,7 +98,7 @@ TEST_F(HoldTest, WhereNobodyComesBackNothingIsKeptForAnyone) {
     now_ += milliseconds(10);
     end(ticket);
   }
-  EXPECT_LT(router_->working_set()->return_share(), 0.05);
+  EXPECT_LT(router_->recent_prompts().return_share(), 0.05);
   const Ticket one = begin(prompt(1, 60));
   const Ticket two = begin(prompt(2, 60));
   EXPECT_NE(one.decision.worker, two.decision.worker);

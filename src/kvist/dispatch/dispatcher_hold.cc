@@ -15,7 +15,7 @@ constexpr double kOverdueShare = 0.2;
 
 // One that a proxy carries is not held: the proxy waits for a decision, and not for an answer.
 bool Dispatcher::may_hold(const RequestProfile& profile) const {
-  return options_.hold && router_->mode() == spec::RoutingMode::kKv && router_->working_set() != nullptr &&
+  return options_.hold && router_->mode() == spec::RoutingMode::kKv && router_->has_working_set() &&
          profile.generates && !profile.admission.exempt && !profile.carried;
 }
 
@@ -26,20 +26,20 @@ void Dispatcher::measure_prefill(TimePoint now) {
 
 HoldCheck Dispatcher::hold_check(const RequestProfile& profile, TimePoint now) {
   measure_prefill(now);
-  return {*router_->working_set(),
+  return {*router_,
           {.prompt_tokens = profile.prompt_tokens,
            .blocks = profile.blocks,
            .block_size = router_->block_size(),
            .answer_tokens = router_->forecaster().output_lengths().mean_tokens(),
            .prefill_share = prefill_.share(fleet_->usable()),
            .recomputed_share = recomputed_.share(fleet_->usable()),
-           .others_wait = !holds_.empty()}};
+           .others_wait = !holds_.empty()},
+          now};
 }
 
 Arrived Dispatcher::start_or_hold(const RequestProfile& profile, TimePoint now) {
   if (!may_hold(profile) || !has_room()) return {.started = start(profile, now)};
   budget_.on_request(now);
-  router_->working_set()->expire(now);
   HoldCheck check = hold_check(profile, now);
   auto started = try_start(profile, std::nullopt, now, &check);
   measure_prefill(now);
@@ -79,7 +79,6 @@ std::vector<Released> Dispatcher::release(TimePoint now) {
   std::vector<Released> released;
   if (holds_.empty() || now - looked_ < kLookPause) return released;
   looked_ = now;
-  router_->working_set()->expire(now);
   refuse_late(now, released);
   for (const HoldId id : holds_.next(now)) {
     const HeldRequest& held = holds_.at(id);

@@ -38,9 +38,9 @@ bool HoldCheck::has_room(const routing::Candidate& candidate) {
 // What ended counts by the share of prompts that go on: where nobody comes back, nothing is kept for anyone.
 bool HoldCheck::fits(const routing::Candidate& candidate) {
   if (candidate.limits.kv_blocks == 0) return true;
-  const double returns = set_->return_share();
+  const double returns = set().recent().return_share();
   const auto in_flight = static_cast<double>(candidate.load.prompt_blocks);
-  const double ended = std::max(0.0, static_cast<double>(set_->blocks(candidate.worker)) - in_flight);
+  const double ended = std::max(0.0, static_cast<double>(set().blocks(candidate.worker)) - in_flight);
   const double answers =
       (static_cast<double>(candidate.load.output_tokens) + request_.answer_tokens) / request_.block_size;
   const double room = (1 - kReserve * returns) * candidate.limits.kv_blocks - in_flight - returns * ended - answers;
@@ -48,9 +48,14 @@ bool HoldCheck::fits(const routing::Candidate& candidate) {
   return asked <= room || asked - depth(candidate.worker) <= room;
 }
 
+routing::WorkingSet& HoldCheck::set() {
+  if (set_ == nullptr) set_ = &router_->open_working_set(now_);
+  return *set_;
+}
+
 // Looked up once for all workers of a large fleet.
 std::uint32_t HoldCheck::depth(WorkerId worker) {
-  if (!depths_) depths_ = set_->depths(request_.blocks);
+  if (!depths_) depths_ = set().depths(request_.blocks);
   return (*depths_)[worker.value()];
 }
 

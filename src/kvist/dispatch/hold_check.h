@@ -7,9 +7,11 @@
 #include <span>
 #include <utility>
 
+#include "kvist/base/time.h"
 #include "kvist/routing/admission_check.h"
 #include "kvist/routing/policy.h"
 #include "kvist/routing/prompt_keys.h"
+#include "kvist/routing/router.h"
 #include "kvist/routing/working_set.h"
 
 namespace kvist::dispatch {
@@ -51,8 +53,9 @@ class HoldCheck final : public routing::AdmissionCheck {
     double recomputed_share = 0;  ///< the part of it that goes into what was computed before
     bool others_wait = false;
   };
-  /// Requires: the set outlives this object, as does what is given to the next.
-  HoldCheck(routing::WorkingSet& set, Request request) : set_(&set), request_(std::move(request)) {}
+  /// Requires: the router, which has working sets, outlives this object, as does what is given to the next.
+  HoldCheck(routing::Router& router, Request request, TimePoint now)
+      : router_(&router), request_(std::move(request)), now_(now) {}
   /// What else has to admit a worker; null: nothing.
   void also(routing::AdmissionCheck* then) { then_ = then; }
 
@@ -76,8 +79,13 @@ class HoldCheck final : public routing::AdmissionCheck {
   /// How many of the prompt's blocks are in the worker's working set.
   [[nodiscard]] std::uint32_t depth(WorkerId worker);
 
-  routing::WorkingSet* set_;
+  /// Opened when it is asked for: mostly it is not.
+  [[nodiscard]] routing::WorkingSet& set();
+
+  routing::Router* router_;
   Request request_;
+  TimePoint now_;
+  routing::WorkingSet* set_ = nullptr;
   routing::AdmissionCheck* then_ = nullptr;
   bool is_choice_ = true;  // the next candidate is the policy's choice
   bool choice_begins_ = false;

@@ -90,7 +90,7 @@ class Router {
     spec::SessionAffinitySpec session_affinity = {};  ///< in mode kv
     spec::ObjectiveSpec objective = {};               ///< likewise
     spec::StepTimeSpec latency_prior = {};            ///< every worker's step time until its own steps were measured
-    bool working_set = false;  ///< whether working_set() is kept, which takes about as long as one look-up per request
+    bool working_set = false;  ///< whether there is open_working_set(), which takes up to a sixth of a decision
     /// How many candidates log() keeps of a decision, at least the chosen one; 0: all of up to 64 usable workers, and
     /// of more the best 8.
     std::size_t recorded = 0;
@@ -140,8 +140,11 @@ class Router {
   /// The part of Forecaster::routed_prefill_ms() that goes into what a worker has computed a moment ago, and no cache
   /// has any more where the request went; 0 without a working set.
   [[nodiscard]] double recomputed_prefill_ms() const { return recomputed_prefill_ms_; }
-  /// What the workers' caches have to hold; null: Options::working_set is false.
-  [[nodiscard]] WorkingSet* working_set() { return working_set_ ? &*working_set_ : nullptr; }
+  /// Whether open_working_set() can be called: Options::working_set.
+  [[nodiscard]] bool has_working_set() const { return working_set_.has_value(); }
+  /// What the workers' caches have to hold, as of now. Requires: `now` never decreases.
+  [[nodiscard]] WorkingSet& open_working_set(TimePoint now);
+  [[nodiscard]] const RecentPrompts& recent_prompts() const { return working_set_.value().recent(); }
 
   /// Another gateway gave a request to a worker. It counts like one's own from here on: in loads, queues, prompts under
   /// way, reused prefixes, sessions and the lengths of answers, but nothing is learned from when its tokens came. The

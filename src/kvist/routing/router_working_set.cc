@@ -5,6 +5,14 @@
 
 namespace kvist::routing {
 
+WorkingSet& Router::open_working_set(TimePoint now) {
+  working_set_.value().open(now, [this](auto visit) {
+    requests_.for_each_handle(
+        [&](RequestHandle, const RoutedRequest& request) { visit(request.worker, request.blocks); });
+  });
+  return *working_set_;
+}
+
 // What is cached now and will be evicted while the request waits is computed again as well.
 void Router::note_recomputed(const Candidate& chosen, std::uint32_t known_blocks, std::uint32_t prompt_tokens) {
   const std::uint64_t known = std::min<std::uint64_t>(std::uint64_t{known_blocks} * block_size_, prompt_tokens);

@@ -1,94 +1,66 @@
 #include "kvist/routing/working_set.h"
 
 #include <algorithm>
-#include <utility>
+
+#include "kvist/base/check.h"
 
 namespace kvist::routing {
-namespace {
-
-/// All prompts that are learned from are booked on one worker, because it does not matter where they were.
-constexpr WorkerId kAnyWorker{0};
-
-}  // namespace
-
-void WorkingSet::EndedPrompts::push(Ended ended) {
-  blocks += view(ended.prompt).size();
-  prompts.push_back(std::move(ended));
-}
-
-void WorkingSet::EndedPrompts::pop() {
-  blocks -= view(prompts.front().prompt).size();
-  prompts.pop_front();
-}
 
 std::uint32_t WorkingSet::begin(WorkerId worker, const BlockKeys& prompt, TimePoint now) {
-  expire(now);
-  std::uint32_t depth = 0;
-  recent_.match(view(prompt), {&depth, 1});
-  learn(prompt, depth, now);
-  blocks_[worker.value()] += set_.add(worker, prompt);
-  (void)recent_.add(kAnyWorker, prompt);
+  const std::uint32_t depth = recent_.begin(prompt, now);
+  if (is_open_) {
+    expire(now);
+    put_in(worker, prompt);
+  }
   return depth;
 }
 
 void WorkingSet::end(WorkerId worker, const BlockKeys& prompt, bool computed, TimePoint now) {
   if (view(prompt).empty()) return;
-  if (!computed) {
-    take_out({.at = now, .worker = worker, .prompt = prompt});
-    (void)recent_.remove(kAnyWorker, prompt);
-    return;
+  recent_.end(worker, prompt, computed, now);
+  if (!is_open_) return;
+  if (computed) {
+    ended_.push({.at = now, .worker = worker, .prompt = prompt});
+  } else {
+    take_out(worker, prompt);
   }
-  ended_.push({.at = now, .worker = worker, .prompt = prompt});
-  recent_ends_.push({.at = now, .worker = worker, .prompt = prompt});
-  ends_[view(prompt).back()] = now;
-}
-
-void WorkingSet::take_out(const Ended& ended) {
-  blocks_[ended.worker.value()] -= set_.remove(ended.worker, ended.prompt);
 }
 
 void WorkingSet::expire(TimePoint now) {
-  for (; is_due(ended_, kept_, now); ended_.pop()) take_out(ended_.prompts.front());
-  for (; is_due(recent_ends_, kLongest, now); recent_ends_.pop()) {
-    const Ended& old = recent_ends_.prompts.front();
-    (void)recent_.remove(kAnyWorker, old.prompt);
-    const kv::BlockHash last = view(old.prompt).back();
-    if (const TimePoint* const at = ends_.find(last); at != nullptr && *at == old.at) ends_.erase(last);
-  }
-}
-
-bool WorkingSet::is_due(const EndedPrompts& ended, Duration kept, TimePoint now) const {
-  if (ended.prompts.empty()) return false;
-  return ended.prompts.front().at + kept <= now || ended.prompts.size() > bounds_.prompts ||
-         ended.blocks > bounds_.blocks;
+  recent_.expire(now);
+  if (!is_open_) return;
+  if (now - asked_ > kUnasked) return close();
+  for (; ended_.is_due(recent_.kept(), recent_.bounds(), now); ended_.pop())
+    take_out(ended_.oldest().worker, ended_.oldest().prompt);
 }
 
 void WorkingSet::clear(WorkerId worker) {
-  std::erase_if(ended_.prompts, [&](const Ended& ended) {
-    if (ended.worker != worker) return false;
-    ended_.blocks -= view(ended.prompt).size();
-    take_out(ended);
-    return true;
-  });
+  emptied_[worker.value()] = recent_.ended_in_all();
+  ended_.remove_of(worker, [this](const RecentPrompts::Ended& ended) { take_out(ended.worker, ended.prompt); });
+}
+
+void WorkingSet::add_recent(TimePoint now) {
+  std::uint64_t number = recent_.ended_in_all() - recent_.ended().size();
+  for (const RecentPrompts::Ended& ended : recent_.ended()) {
+    const bool was_cleared = number++ < emptied_[ended.worker.value()];
+    if (was_cleared || ended.at + recent_.kept() <= now) continue;
+    put_in(ended.worker, ended.prompt);
+    ended_.push(ended);
+  }
+}
+
+void WorkingSet::close() {
+  is_open_ = false;
+  set_ = PrefixUse();
+  ended_ = {};
+  std::ranges::fill(blocks_, 0U);
 }
 
 std::span<const std::uint32_t> WorkingSet::depths(const BlockKeys& prompt) {
+  KVIST_CHECK(is_open_, "only an open working set is known by worker");
   std::ranges::fill(depths_, 0);
   set_.match(view(prompt), depths_);
   return depths_;
-}
-
-// The deepest block that an earlier prompt has too is that prompt's last one, where this one goes on with it.
-void WorkingSet::learn(const BlockKeys& prompt, std::uint32_t depth, TimePoint now) {
-  const std::span<const kv::BlockHash> blocks = view(prompt);
-  if (blocks.empty()) return;
-  const bool returns = 2 * std::size_t{depth} >= blocks.size();
-  return_share_ += kShare * ((returns ? 1.0 : 0.0) - return_share_);
-  if (!returns) return;
-  const TimePoint* const ended = ends_.find(blocks[depth - 1]);
-  if (ended == nullptr) return;  // it is still in flight, or they part there
-  gap_seconds_ += kShare * (to_seconds(now - *ended) - gap_seconds_);
-  kept_ = std::clamp(kShortest / 3 + from_milliseconds(1e3 * kGaps * gap_seconds_), kShortest, kLongest);
 }
 
 }  // namespace kvist::routing

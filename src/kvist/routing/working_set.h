@@ -2,15 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <vector>
 
-#include "kvist/base/flat_map.h"
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
-#include "kvist/kv/block_hash.h"
 #include "kvist/routing/prefix_use.h"
+#include "kvist/routing/recent_prompts.h"
 
 namespace kvist::routing {
 
@@ -19,79 +17,65 @@ namespace kvist::routing {
 /// return evicts what the next one will ask for. (Denning, "The Working Set Model for Program Behavior", 1968, with
 /// blocks for pages and conversations for programs.)
 ///
-/// For how long a prompt that ended still counts is learned: kGaps times the mean time between a prompt's end and the
-/// next one that begins with it, so that a conversation whose user thinks, or whose tools run, keeps its place. And as
-/// only some come back, those that ended count by the share of prompts that do. Threads: the router's. Memory: the
-/// hashes of the prompts in flight and of those of the last kLongest, of which there are at most as many as Bounds
-/// says.
+/// For how long a prompt that ended still counts is learned, and as only some come back, those that ended count by the
+/// share of prompts that do (RecentPrompts). By worker it is kept only while somebody asks: it is made anew from the
+/// prompts in flight and the recent ones, because most fleets never need it, and keeping it takes a third of a decision
+/// among 1,000 workers. Threads: the router's. Memory: as RecentPrompts, and the same once more while somebody asks.
 class WorkingSet {
  public:
-  static constexpr Duration kShortest = std::chrono::seconds(3);
-  static constexpr Duration kLongest = std::chrono::seconds(30);
-  static constexpr double kGaps = 3;  ///< 95 % of exponential gaps are shorter
-  /// Of one prompt in the means.
-  static constexpr double kShare = 1.0 / 64;
+  using Bounds = RecentPrompts::Bounds;
+  /// After so long without open() the sets of workers are given up.
+  static constexpr Duration kUnasked = std::chrono::seconds(60);
 
-  /// Of what ended and is remembered; beyond either the oldest prompts are given up early. A fleet that ends 600
-  /// prompts a second for kLongest, or 130 million tokens in blocks of 16, stays below both. Without the second one
-  /// 20,000 prompts of 100,000 tokens would take a gigabyte.
-  struct Bounds {
-    std::size_t prompts = 20'000;
-    std::uint64_t blocks = 8'000'000;
-  };
   explicit WorkingSet(std::size_t workers) : WorkingSet(workers, Bounds()) {}
-  WorkingSet(std::size_t workers, Bounds bounds) : bounds_(bounds), depths_(workers), blocks_(workers) {}
+  WorkingSet(std::size_t workers, Bounds bounds)
+      : recent_(bounds), depths_(workers), blocks_(workers), emptied_(workers) {}
 
-  /// A prompt goes to a worker. end() is to follow, with the same prompt.
-  /// Returns how many of its leading blocks prompts of the last kLongest have too.
+  /// A prompt goes to a worker. end() is to follow, with the same prompt. Returns how many of its leading blocks recent
+  /// prompts have too.
   std::uint32_t begin(WorkerId worker, const BlockKeys& prompt, TimePoint now);
   /// `computed`: the worker has it in its cache now.
   void end(WorkerId worker, const BlockKeys& prompt, bool computed, TimePoint now);
-  /// Forgets what ended too long ago. Requires: `now` never decreases, also between begin() and end().
+  /// Forgets what ended too long ago. Requires: `now` never decreases, also between begin(), computed end() and open().
   void expire(TimePoint now);
   /// The worker's cache is empty: nothing that ended there can go on.
   void clear(WorkerId worker);
 
-  /// The distinct blocks of the worker's working set.
+  /// The next two can be called until time goes on. `for_each(visit)` calls visit(worker, prompt) for all that began
+  /// and did not end.
+  template <class ForEach>
+  void open(TimePoint now, ForEach for_each) {
+    asked_ = now;
+    if (!is_open_) {
+      for_each([this](WorkerId worker, const BlockKeys& prompt) { put_in(worker, prompt); });
+      add_recent(now);
+      is_open_ = true;
+    }
+    expire(now);
+  }
+  [[nodiscard]] bool is_open() const { return is_open_; }
+  /// The distinct blocks of the worker's working set. Requires: it is open.
   [[nodiscard]] std::uint64_t blocks(WorkerId worker) const { return blocks_[worker.value()]; }
   /// How many leading blocks of the prompt are in each worker's working set, by WorkerId. Valid until the next call.
+  /// Requires: it is open.
   [[nodiscard]] std::span<const std::uint32_t> depths(const BlockKeys& prompt);
-  /// The share of prompts that go on with an earlier one of the last kLongest.
-  [[nodiscard]] double return_share() const { return return_share_; }
-  /// For how long a prompt counts after its end.
-  [[nodiscard]] Duration kept() const { return kept_; }
+
+  [[nodiscard]] const RecentPrompts& recent() const { return recent_; }
 
  private:
-  struct Ended {
-    TimePoint at;
-    WorkerId worker;
-    BlockKeys prompt;
-  };
-  /// By time.
-  struct EndedPrompts {
-    std::deque<Ended> prompts;
-    std::uint64_t blocks = 0;  // of all of them, those that they share counted for each
+  void put_in(WorkerId worker, const BlockKeys& prompt) { blocks_[worker.value()] += set_.add(worker, prompt); }
+  void take_out(WorkerId worker, const BlockKeys& prompt) { blocks_[worker.value()] -= set_.remove(worker, prompt); }
+  void add_recent(TimePoint now);
+  void close();
 
-    void push(Ended ended);
-    void pop();
-  };
-  [[nodiscard]] bool is_due(const EndedPrompts& ended, Duration kept, TimePoint now) const;
-  void take_out(const Ended& ended);
-  void learn(const BlockKeys& prompt, std::uint32_t depth, TimePoint now);
-
-  Bounds bounds_;
+  RecentPrompts recent_;
+  bool is_open_ = false;
+  TimePoint asked_;
   PrefixUse set_;
-  std::vector<std::uint32_t> depths_;  // by WorkerId, as is the next
+  RecentPrompts::EndedPrompts ended_;  // in the set
+  std::vector<std::uint32_t> depths_;  // by WorkerId, as are the next
   std::vector<std::uint64_t> blocks_;
-  EndedPrompts ended_;  // in the set
-  // For what is learned: prompts of all workers that began or ended within kLongest, and when each ended, by its last
-  // block.
-  PrefixUse recent_;
-  EndedPrompts recent_ends_;
-  FlatMap<kv::BlockHash, TimePoint, RandomMultiplier> ends_;
-  double return_share_ = 0;
-  double gap_seconds_ = 0;
-  Duration kept_ = kShortest;
+  std::vector<std::uint64_t> emptied_;  // RecentPrompts::ended_in_all() when its cache was empty for the last time
 };
 
 }  // namespace kvist::routing
