@@ -156,7 +156,7 @@ lint:
 	@scripts/install-dependencies --tests --lint
 	@cmake --preset dev >/dev/null
 	@git ls-files '*.h' '*.cc' | xargs clang-format-19 --dry-run --Werror
-	@git ls-files 'src/*.cc' | xargs -P $(JOBS) -n 4 clang-tidy-19 -p build/dev --quiet --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-ignored-gch
+	@git ls-files 'src/*.cc' | xargs -P $(JOBS) -n 4 clang-tidy-19 -p build/dev --quiet --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-unused-command-line-argument --extra-arg=-Wno-ignored-gch
 
 clean:
 	@rm -rf build

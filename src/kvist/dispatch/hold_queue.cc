@@ -15,6 +15,11 @@ std::int32_t HoldQueue::priority_of(const HeldRequest& held) {
   return std::clamp(held.profile.admission.priority, -kMostPriority, kMostPriority);
 }
 
+std::set<HoldId>& HoldQueue::same_priority(const HeldRequest& held) {
+  const std::int32_t from_the_best = priority_of(held) + kMostPriority;
+  return by_priority_[static_cast<std::size_t>(from_the_best)];
+}
+
 KineticTournament::Line HoldQueue::line_of(HoldId id, const HeldRequest& held) {
   return {.key = id.value(),
           .zero = held.since - kEven,
@@ -27,7 +32,7 @@ HoldId HoldQueue::add(RequestProfile profile, double service_ms, TimePoint since
       .profile = std::move(profile), .since = since, .service_ms = service_ms, .latest = latest, .seat = 0};
   held.seat = order_.add(line_of(last_, held));
   by_latest_.emplace(latest, last_);
-  by_priority_[static_cast<std::size_t>(priority_of(held) + kMostPriority)].insert(last_);
+  same_priority(held).insert(last_);
   held_.emplace(last_, std::move(held));
   return last_;
 }
@@ -46,7 +51,7 @@ bool HoldQueue::erase(HoldId id) {
   const HeldRequest& held = found->second;
   order_.remove(held.seat);
   by_latest_.erase({held.latest, id});
-  by_priority_[static_cast<std::size_t>(priority_of(held) + kMostPriority)].erase(id);
+  same_priority(held).erase(id);
   held_.erase(found);
   return true;
 }

@@ -68,6 +68,7 @@ class HoldQueue {
   /// As in WaitAdmission: priorities beyond count like this one.
   static constexpr std::int32_t kMostPriority = 6;
   [[nodiscard]] static std::int32_t priority_of(const HeldRequest& held);
+  [[nodiscard]] std::set<HoldId>& same_priority(const HeldRequest& held);
   /// Its height is the request's urgency.
   [[nodiscard]] static KineticTournament::Line line_of(HoldId id, const HeldRequest& held);
 

@@ -21,7 +21,8 @@ std::int32_t told_apart(std::int32_t priority) {
 }
 
 std::size_t priority_index(std::int32_t priority) {
-  return static_cast<std::size_t>(told_apart(priority) + WaitAdmission::kMostPriority);
+  const std::int32_t from_the_best = told_apart(priority) + WaitAdmission::kMostPriority;
+  return static_cast<std::size_t>(from_the_best);
 }
 
 double priority_factor(std::int32_t priority) {

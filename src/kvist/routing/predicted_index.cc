@@ -35,7 +35,7 @@ std::uint64_t PredictedIndex::insert(WorkerId id, const BlockKeys& prompt, std::
   return number;
 }
 
-void PredictedIndex::drop(WorkerId id, std::deque<Entry>::iterator entry) {
+void PredictedIndex::drop(WorkerId id, const std::deque<Entry>::iterator& entry) {
   Worker& worker = workers_[id.value()];
   const BlockKeys prompt = std::move(entry->prompt);
   worker.entries.erase(entry);

@@ -71,7 +71,7 @@ class PredictedIndex {
     std::uint64_t number = 0;
     WorkerId worker;
   };
-  void drop(WorkerId id, std::deque<Entry>::iterator entry);
+  void drop(WorkerId id, const std::deque<Entry>::iterator& entry);
   void drop_oldest(WorkerId id);
 
   Duration ttl_;
