@@ -53,7 +53,7 @@ double cost(const Case& one, const CostLanes::Query& query, double share) {
                         .crowding_ms = query.answer_tokens / 2 * w.batch * std::max(0.0, with - without),
                         .interruption_ms = w.decoding * prefill * one.paid,
                         .paid = one.paid};
-  return KvPolicy::sum(terms, query.waiting, query.later);
+  return KvPolicy::sum(terms, query.prices);
 }
 
 class Fleet {
@@ -65,8 +65,9 @@ class Fleet {
               .per_kv_token_ms = between(0, 1e-4),
               .fleet = {between(1, 60), between(0.5, 3), between(1e-3, 0.2), between(1e-8, 1e-5)},
               .fleet_ratios = ratios_,
-              .waiting = random_.uniform() < 0.5 ? 0 : between(0, 20),
-              .later = between(0.2, 5),
+              .prices = {.waiting = random_.uniform() < 0.5 ? 0 : between(0, 20),
+                         .later = between(0.2, 5),
+                         .recomputed = random_.uniform() < 0.5 ? 0 : between(0, 40)},
               .answer_tokens = between(1, 8'000)};
     cases_.resize(static_cast<std::size_t>(random_.uniform_int(1, 50)));
     for (Case& one : cases_) make(one);

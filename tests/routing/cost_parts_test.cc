@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kvist/base/random.h"
+#include "kvist/routing/kv_policy.h"
 #include "kvist/routing/router.h"
 
 namespace kvist::routing::cost_parts_test {
@@ -63,6 +64,23 @@ TEST(CostParts, AddUpToTheCostByWhichItWasChosen) {
   EXPECT_GT(accounts, 100U);
   EXPECT_GT(scarce, 0U);
   EXPECT_GT(waited, 0U);
+}
+
+TEST(CostParts, WhatIsComputedAgainIsOneOfThem) {
+  DecisionRecord record;
+  record.mode = spec::RoutingMode::kKv;
+  record.prompt_tokens = 1'000;
+  record.block_size = 16;
+  record.recomputed = 0.5;
+  record.mean_waiting = 2;
+  record.candidates.push_back({.worker = WorkerId(0), .load = {}});
+  record.candidates.front().forecast = {.prefill_ms = 100, .fleet_prefill_ms = 80, .ttft_ms = 120};
+  KvPolicy policy;
+  (void)policy.choose(record.query(), record.candidates);
+  const auto account = account_of(record);
+  ASSERT_TRUE(account);
+  EXPECT_DOUBLE_EQ(account->parts.front().recomputed_ms, 2 * 0.5 * (1 + 6.5 * 2) * 80);
+  EXPECT_DOUBLE_EQ(account->parts.front().sum(), record.candidates.front().cost);
 }
 
 TEST(CostParts, OtherModesAndRecordsThatAreCutHaveNone) {

@@ -143,7 +143,7 @@ TEST(DecisionReplayTest, TheFileHoldsAllFieldsOfWhatAPolicySees) {
   visit_candidate(candidate, add);
   bytes += sizeof(WorkerId) + sizeof(std::uint32_t) + sizeof(EngineLimits);  // the second is for trust, aligned
   EXPECT_EQ(sizeof(Candidate), aligned() + sizeof(WorkerLoad) + sizeof(Forecast) + sizeof(double));
-  EXPECT_EQ(sizeof(PolicyQuery), 56U);
+  EXPECT_EQ(sizeof(PolicyQuery), 72U);
 }
 
 TEST(DecisionReplayTest, AWayBackToTurnsIsRecordedAndComesOutTheSame) {
@@ -245,6 +245,30 @@ TEST(DecisionJson, KeepsInfinitiesAndNames) {
 std::string message(const std::string& json) {
   const auto file = read_decisions(json);
   return file ? "accepted" : file.error().message;
+}
+
+TEST(DecisionJson, HoldsWhatComputingAgainCosts) {
+  DecisionLog log({});
+  PolicyQuery query{.request = RequestId(1), .prompt_tokens = 100, .block_size = 32};
+  const std::vector<Candidate> candidates = {{.worker = WorkerId(0), .load = {}}};
+  query.mean_waiting = 2;
+  log.on_decided({.query = query, .excluded = {}, .candidates = candidates, .chosen = 0});
+  query.recomputed = 0.75;
+  log.on_decided({.query = query, .excluded = {}, .candidates = candidates, .chosen = 0});
+  const std::string text = document(log);
+  const auto file = read_decisions(text);
+  ASSERT_TRUE(file) << file.error().message;
+  const auto with = std::ranges::find(file->decisions, 0.75, &DecisionRecord::recomputed);
+  ASSERT_NE(with, file->decisions.end());
+  EXPECT_EQ(with->query().recomputed, 0.75);
+  EXPECT_EQ(with->query().mean_waiting, 2);
+  const auto without = std::ranges::find(file->decisions, 0, &DecisionRecord::recomputed);
+  ASSERT_NE(without, file->decisions.end());
+  EXPECT_EQ(without->query().mean_waiting, 0) << "it is not recorded where it does not matter";
+  std::string wrong = text;
+  const std::string field = "\"recomputed\":0.75";
+  wrong.replace(wrong.find(field), field.size(), "\"recomputed\":-1");
+  EXPECT_THAT(message(wrong), HasSubstr("recomputed: expected a number from 0 on"));
 }
 
 TEST(DecisionJson, ReadsFilesFromBeforeAForecastHadAllItsFields) {

@@ -95,6 +95,35 @@ TEST(KvPolicy, RequestsInTransitWaitForNobody) {
   EXPECT_EQ(chosen(1'000), 0U) << "fewer than none do not wait";
 }
 
+// 200 ms of prefill against a wait of 60 ms, which counts five times.
+TEST(KvPolicy, APromptStaysWithItsCacheWhereWhatItWouldEvictIsMissed) {
+  std::vector<Candidate> candidates = {worker(0, 2'800), worker(1, 4'800)};
+  candidates[1].forecast.queue_ms = 60;
+  candidates[1].forecast.ttft_ms += 60;
+  for (Candidate& candidate : candidates) candidate.forecast.fleet_prefill_ms = candidate.forecast.prefill_ms;
+  const auto chosen = [&](double recomputed, double mean_waiting) {
+    PolicyQuery asked = query();
+    asked.recomputed = recomputed;
+    asked.mean_waiting = mean_waiting;
+    KvPolicy policy;
+    return candidates[policy.choose(asked, candidates)].worker.value();
+  };
+  EXPECT_EQ(chosen(0, 0), 0U);
+  EXPECT_EQ(chosen(0.1, 0), 0U);
+  EXPECT_EQ(chosen(0.3, 0), 1U);
+  EXPECT_EQ(chosen(0.1, 0.3), 1U) << "computing it again will delay those who wait then";
+  EXPECT_EQ(chosen(0, 10), 0U);
+}
+
+TEST(KvPolicy, KnowsHowManyWaitOnAverage) {
+  std::vector<Candidate> candidates = {worker(0, 0), worker(1, 0)};
+  for (Candidate& candidate : candidates) candidate.load.requests = 3;
+  KvPolicy policy;
+  EXPECT_EQ(policy.mean_waiting(), 0);
+  for (int i = 0; i < 2'000; ++i) (void)policy.choose(query(), candidates);
+  EXPECT_NEAR(policy.mean_waiting(), 3, 0.01);
+}
+
 TEST(KvPolicy, PrefillGoesWhereItInterruptsTheFewest) {
   std::vector<Candidate> candidates = {worker(0, 0), worker(1, 0)};
   candidates[0].load.decoding = 10;

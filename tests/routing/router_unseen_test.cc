@@ -167,7 +167,7 @@ TEST_F(RouterUnseenTest, AnswersUnderWayDoNotCountAsAQueue) {
   const DecisionRecord& record = router_.log().newest(0);
   EXPECT_EQ(record.candidates.front().load.requests, 40U);
   EXPECT_GE(record.candidates.front().load.decoding, 39U);
-  EXPECT_EQ(KvPolicy::fleet_of_all(record.query(), record.candidates).waiting, 0);
+  EXPECT_EQ(KvPolicy::fleet_of_all(record.query(), record.candidates).prices.waiting, 0);
 }
 
 }  // namespace

@@ -178,14 +178,15 @@ class Explanation {
                     account.waiting, account.most_in_tie));
     render::Table table;
     table.columns = {{"", Align::kLeft}, {"worker", Align::kLeft}};
-    for (const char* title : {"cost", "its TTFT", "queue", "for who waits", "displaced", "held up", "who decodes",
-                              "answer", "scarcity", "session"})
+    for (const char* title : {"cost", "its TTFT", "queue", "for who waits", "displaced", "computed again", "held up",
+                              "who decodes", "answer", "scarcity", "session"})
       table.columns.push_back({title, Align::kCenter});
     for (const routing::CostParts& parts : account.parts) {
       std::vector<std::string> row = {parts.worker == record.chosen ? "*" : "", name_of(parts.worker),
                                       fmt::format("{:.3f}", parts.sum())};
-      for (const double ms : {parts.ttft_ms, parts.queue_ms, parts.occupation_ms, parts.displaced_ms, parts.held_up_ms,
-                              parts.interruption_ms, parts.answer_ms, parts.scarcity_ms, parts.session_ms})
+      for (const double ms :
+           {parts.ttft_ms, parts.queue_ms, parts.occupation_ms, parts.displaced_ms, parts.recomputed_ms,
+            parts.held_up_ms, parts.interruption_ms, parts.answer_ms, parts.scarcity_ms, parts.session_ms})
         row.push_back(fmt::format("{:.1f}", ms));
       table.rows.push_back(std::move(row));
     }

@@ -206,18 +206,17 @@ double CostFloor::bound(const UsableWorker& usable, std::uint64_t displaced_bloc
       terms.queue_ms + least_first.of(w.weights[0], fleet[0]) + least_first.of(w.weights[1], fleet[1]) * step_with_ms;
   terms.fleet_prefill_ms = model.prefill_ms(work);
   terms.displaced_ms = forecaster_->displaced_ms(displaced_blocks, usable.prompt_tokens);
-  if (query.waiting > 0) terms.held_up_ms = w.returning.held_up_ms(terms.queue_ms, prefill_ms);
+  if (query.prices.waiting > 0) terms.held_up_ms = w.returning.held_up_ms(terms.queue_ms, prefill_ms);
   terms.own_ms = query.answer_tokens * step_with_ms;
   terms.crowding_ms = query.answer_tokens / 2 * (w.batch * std::max(0.0, longer_ms));
   terms.interruption_ms = w.decoding * terms.prefill_ms;
-  return KvPolicy::sum(terms, query.waiting, query.later);
+  return KvPolicy::sum(terms, query.prices);
 }
 
 CostFloor::Query CostFloor::query(std::uint32_t prompt_tokens, const KvPolicy::Fleet& fleet, TimePoint now) const {
   return {.now_ms = since_epoch_ms(now),
           .prompt_tokens = prompt_tokens,
-          .waiting = fleet.waiting,
-          .later = fleet.later,
+          .prices = fleet.prices,
           .answer_tokens = forecaster_->output_lengths().mean_tokens()};
 }
 
@@ -228,8 +227,7 @@ void CostFloor::bound_all(const Query& query, std::uint32_t least_tokens, const 
                 .per_kv_token_ms = per_kv_token_ms_,
                 .fleet = forecaster_->latency().fleet().weights(),
                 .fleet_ratios = fleet_ratios_,
-                .waiting = query.waiting,
-                .later = query.later,
+                .prices = query.prices,
                 .answer_tokens = query.answer_tokens},
                request, costs);
 }

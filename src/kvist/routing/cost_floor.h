@@ -65,8 +65,7 @@ class CostFloor {
   struct Query {
     double now_ms = 0;                ///< since the clock's epoch
     std::uint32_t prompt_tokens = 0;  ///< PolicyQuery::prompt_tokens
-    double waiting = 0;               ///< KvPolicy's F
-    double later = 1;                 ///< KvPolicy::Fleet::later
+    KvPolicy::Prices prices;
     double answer_tokens = 0;
   };
   [[nodiscard]] Query query(std::uint32_t prompt_tokens, const KvPolicy::Fleet& fleet, TimePoint now) const;

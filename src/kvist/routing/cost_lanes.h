@@ -10,6 +10,7 @@
 
 #include "kvist/base/id.h"
 #include "kvist/routing/cost_block.h"
+#include "kvist/routing/kv_policy.h"
 #include "kvist/routing/prefill_queue.h"
 #include "kvist/routing/returning_requests.h"
 
@@ -81,8 +82,7 @@ class CostLanes {
     double per_kv_token_ms = 0;           ///< of a step with the request
     std::array<double, 4> fleet = {};     ///< the weights of a first token by the fleet's model
     std::span<const float> fleet_ratios;  ///< of its steps, by batch size
-    double waiting = 0;                   ///< KvPolicy's F
-    double later = 1;                     ///< KvPolicy::Fleet::later
+    KvPolicy::Prices prices;
     double answer_tokens = 0;
   };
   /// The request at each worker, in whole lanes.

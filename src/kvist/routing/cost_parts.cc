@@ -14,18 +14,19 @@ std::optional<CostAccount> account_of(const DecisionRecord& record) {
   const PolicyQuery query = record.query();
   const KvPolicy::Fleet fleet = KvPolicy::fleet_of_all(query, record.candidates);
   const auto& cheapest = *std::ranges::min_element(record.candidates, {}, &Candidate::cost);
-  CostAccount account{.waiting = fleet.waiting, .most_in_tie = KvPolicy::most_in_tie(cheapest), .parts = {}};
+  CostAccount account{.waiting = fleet.prices.waiting, .most_in_tie = KvPolicy::most_in_tie(cheapest), .parts = {}};
   for (const Candidate& candidate : record.candidates) {
     const KvPolicy::Terms terms = KvPolicy::terms_of(candidate, query);
     account.parts.push_back(
         {.worker = candidate.worker,
          .ttft_ms = terms.ttft_ms + terms.prefill_ms,
          .queue_ms = (KvPolicy::kQueueWeight - 1) * terms.queue_ms,
-         .occupation_ms = KvPolicy::kOccupation * fleet.waiting * terms.fleet_prefill_ms * terms.paid,
-         .displaced_ms = (1 + KvPolicy::kOccupation * fleet.waiting) * terms.displaced_ms,
-         .held_up_ms = KvPolicy::kHeldUpWeight * fleet.waiting * terms.held_up_ms * terms.paid,
-         .interruption_ms = fleet.later * KvPolicy::kInterruptionShare * terms.interruption_ms,
-         .answer_ms = fleet.later * KvPolicy::kAnswerShare * (terms.own_ms + terms.crowding_ms),
+         .occupation_ms = KvPolicy::kOccupation * fleet.prices.waiting * terms.fleet_prefill_ms * terms.paid,
+         .displaced_ms = (1 + KvPolicy::kOccupation * fleet.prices.waiting) * terms.displaced_ms,
+         .recomputed_ms = fleet.prices.recomputed * terms.fleet_prefill_ms * terms.paid,
+         .held_up_ms = KvPolicy::kHeldUpWeight * fleet.prices.waiting * terms.held_up_ms * terms.paid,
+         .interruption_ms = fleet.prices.later * KvPolicy::kInterruptionShare * terms.interruption_ms,
+         .answer_ms = fleet.prices.later * KvPolicy::kAnswerShare * (terms.own_ms + terms.crowding_ms),
          .scarcity_ms = KvPolicy::scarcity_ms(candidate, query, fleet),
          .session_ms = candidate.affinity_ms});
   }

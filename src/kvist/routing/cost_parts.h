@@ -17,6 +17,7 @@ struct CostParts {
   double queue_ms = 0;         ///< its wait behind other prompts, once more for each further part of its weight
   double occupation_ms = 0;    ///< its prefill, for those who wait in the fleet
   double displaced_ms = 0;     ///< the prefill of the cached prefixes that it displaces, for itself and those who wait
+  double recomputed_ms = 0;    ///< what has to be computed again because its prefill evicts it
   double held_up_ms = 0;       ///< for those who will come for the worker's cache while its prefill takes
   double interruption_ms = 0;  ///< for those who decode there while its prefill takes
   double answer_ms = 0;        ///< its answer's steps, and by how much they become longer for the others
@@ -24,8 +25,8 @@ struct CostParts {
   double session_ms = 0;       ///< for leaving the worker of its session
 
   [[nodiscard]] double sum() const {
-    return ttft_ms + queue_ms + occupation_ms + displaced_ms + held_up_ms + interruption_ms + answer_ms + scarcity_ms +
-           session_ms;
+    return ttft_ms + queue_ms + occupation_ms + displaced_ms + recomputed_ms + held_up_ms + interruption_ms +
+           answer_ms + scarcity_ms + session_ms;
   }
 };
 

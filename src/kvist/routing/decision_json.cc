@@ -249,9 +249,12 @@ Result<void> read_workers(const JsonObject& from, std::string_view key, std::vec
 
 // What only some decisions have.
 Result<void> read_circumstances(const JsonObject& from, DecisionRecord& record) {
-  if (from.peek("in_transit")) {
-    KVIST_TRY_VOID(read(from, "in_transit", record.in_transit));
-    if (!(record.in_transit >= 0)) return from.wrong("in_transit", "expected a number from 0 on");
+  for (const auto& [key, value] :
+       {std::pair{"in_transit", &record.in_transit}, std::pair{"recomputed", &record.recomputed},
+        std::pair{"mean_waiting", &record.mean_waiting}}) {
+    if (!from.peek(key)) continue;
+    KVIST_TRY_VOID(read(from, key, *value));
+    if (!(*value >= 0)) return from.wrong(key, "expected a number from 0 on");
   }
   if (from.peek("ttft_weight")) {
     KVIST_TRY_VOID(read(from, "ttft_weight", record.ttft_weight));
@@ -324,6 +327,8 @@ void write_decision(JsonWriter& json, const DecisionRecord& record, std::span<co
   json.end_array();
   if (record.ttft_weight != 1) json.field("ttft_weight", record.ttft_weight);
   if (record.in_transit != 0) json.field("in_transit", record.in_transit);
+  if (record.recomputed != 0) json.field("recomputed", record.recomputed);
+  if (record.mean_waiting != 0) json.field("mean_waiting", record.mean_waiting);
   if (!record.adapter.empty()) json.field("adapter", record.adapter);
   if (record.session_worker) json.field("session_worker", record.session_worker->value());
   if (!record.held_back.empty()) {

@@ -53,6 +53,8 @@ std::uint64_t DecisionLog::on_decided(const DecisionView& decision) {
   record.session = decision.query.session;
   record.ttft_weight = decision.query.ttft_weight;
   record.in_transit = decision.query.in_transit;
+  record.recomputed = decision.query.recomputed;
+  record.mean_waiting = decision.query.recomputed > 0 ? decision.query.mean_waiting : 0;
   record.first_blocks.assign(decision.query.blocks.begin(), decision.query.blocks.end());
   record.prompt_blocks = decision.prompt_blocks;
   record.excluded.assign(decision.excluded.begin(), decision.excluded.end());

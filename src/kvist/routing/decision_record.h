@@ -55,6 +55,8 @@ struct DecisionRecord {
   std::uint64_t session = 0;
   double ttft_weight = 1;
   double in_transit = 0;
+  double recomputed = 0;
+  double mean_waiting = 0;                       ///< 0 where `recomputed` is, because it does not matter then
   std::vector<kv::BlockHash> first_blocks = {};  ///< at most kPolicyBlocks of the prompt's
   std::vector<Candidate> candidates = {};        ///< in ascending order of worker, the chosen one among them
   std::uint32_t left_out = 0;                    ///< further candidates, none of lower cost
@@ -77,7 +79,9 @@ struct DecisionRecord {
             .blocks = first_blocks,
             .session = session,
             .ttft_weight = ttft_weight,
-            .in_transit = in_transit};
+            .in_transit = in_transit,
+            .recomputed = recomputed,
+            .mean_waiting = mean_waiting};
   }
 };
 

@@ -99,8 +99,7 @@ KvPolicy::Fleet KvPolicy::fleet_of_all(const PolicyQuery& query, std::span<const
 }
 
 double KvPolicy::cost(const Candidate& candidate, const PolicyQuery& query, const Fleet& fleet) {
-  double cost =
-      sum(terms_of(candidate, query), fleet.waiting, fleet.later) + uncredited_ms(candidate, query, fleet.others);
+  double cost = sum(terms_of(candidate, query), fleet.prices) + uncredited_ms(candidate, query, fleet.others);
   cost += candidate.affinity_ms;
   cost += further_slot_wait_ms(candidate, fleet);
   return cost;
@@ -136,6 +135,7 @@ std::size_t KvPolicy::choose_by_cost(const Fleet& fleet, std::span<const Candida
     if (candidates[i].cost < candidates[cheapest].cost) cheapest = i;
   }
   fallen_back_ = would_fall_back(fleet);
+  mean_waiting_ += kMeanShare * (fleet.prices.waiting - mean_waiting_);
   std::size_t chosen = candidates.size();
   if (fallen_back_) {
     chosen = next_in_turn(last_, candidates);

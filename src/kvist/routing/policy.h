@@ -27,6 +27,8 @@ struct PolicyQuery {
   std::uint64_t session = 0;                   ///< hash of the session that the client named (session_key()); 0: none
   double ttft_weight = 1;                      ///< spec::ObjectiveSpec::ttft
   double in_transit = 0;                       ///< Forecaster::in_transit() per worker that can be used
+  double recomputed = 0;                       ///< GhostCache::recomputed()
+  double mean_waiting = 0;                     ///< RoutingPolicy::mean_waiting()
 };
 
 /// A worker that could take the request: the inputs of the decision, and the cost that the policy computed from them.
@@ -60,6 +62,9 @@ class RoutingPolicy {
   virtual void set_state(std::uint64_t /*state*/) {}
   /// Whether the last choice was made by the fallback rule, because predictions were too wrong.
   [[nodiscard]] virtual bool fell_back() const { return false; }
+  /// How many requests wait for their first token and have a slot, per worker of the fleet, as the last few hundred
+  /// decisions found it; 0 where a policy does not ask.
+  [[nodiscard]] virtual double mean_waiting() const { return 0; }
 };
 
 /// The index of a worker among candidates in ascending order of worker, or candidates.size() if it is not among them.

@@ -96,6 +96,7 @@ Router::Router(Options options)
       loads_(options.workers),
       runs_(options.workers),
       reused_(options.workers),
+      ghosts_(options.workers),
       forecaster_(loads_, options.workers, options.latency_prior, options.block_size),
       affinity_(options.session_affinity),
       objective_(options.objective),
@@ -124,7 +125,9 @@ Result<Decision> Router::route(const RouteQuery& query, const FleetView& fleet, 
                                  .blocks = blocks.first(std::min(blocks.size(), kPolicyBlocks)),
                                  .session = query.session,
                                  .ttft_weight = objective_.ttft,
-                                 .in_transit = forecaster_.in_transit(now) / static_cast<double>(usable_.size())};
+                                 .in_transit = forecaster_.in_transit(now) / static_cast<double>(usable_.size()),
+                                 .recomputed = ghosts_.recomputed(),
+                                 .mean_waiting = policy_->mean_waiting()};
   std::uint64_t policy_state = policy_->state();
   std::size_t usable = usable_.size();
   const std::uint32_t known = deepest_cache(query);
@@ -182,6 +185,7 @@ Result<Decision> Router::route(const RouteQuery& query, const FleetView& fleet, 
                                        .decision = number});
   RoutedRequest& routed = *requests_.find(decision.request);
   routed.reuse = reused_.add(chosen.worker, *prompt.keys, known, now);
+  note_insertion(chosen, view(*prompt.keys), known, fleet);
   if (working_set_) note_recomputed(chosen, working_set_->begin(chosen.worker, *prompt.keys, now), prompt.tokens);
   const auto all_blocks = static_cast<std::uint32_t>(view(*prompt.keys).size());
   routed.own_blocks = all_blocks - std::min(known, all_blocks);
@@ -437,6 +441,7 @@ void Router::on_finished(RequestHandle handle, bool completed, TimePoint now) {
   }
   if (!computed) reused_.take_back(request->reuse);
   if (working_set_) working_set_->end(request->worker, request->blocks, computed, now);
+  ghosts_.on_answer(request->output_tokens / block_size_);
   forecaster_.on_finished(*request, completed, now);
   loads_.remove(*request);
   on_worker_changed(request->worker);
@@ -458,6 +463,7 @@ std::size_t Router::on_kv_events(WorkerId worker, std::span<const kv::KvEvent> e
 // What it held before can neither be displaced nor gone on with.
 void Router::clear_cache(WorkerId worker) {
   reused_.clear(worker);
+  ghosts_.clear(worker);
   if (working_set_) working_set_->clear(worker);
 }
 

@@ -25,6 +25,7 @@
 #include "kvist/routing/fleet_view.h"
 #include "kvist/routing/forecast_source.h"
 #include "kvist/routing/forecaster.h"
+#include "kvist/routing/ghost_cache.h"
 #include "kvist/routing/kv_shortlist.h"
 #include "kvist/routing/load_observer.h"
 #include "kvist/routing/load_tracker.h"
@@ -231,8 +232,12 @@ class Router {
   /// The most blocks of the prompt that any usable worker has cached.
   [[nodiscard]] std::uint32_t deepest_cache(const RouteQuery& query) const;
   void note_session(const RouteQuery& query, WorkerId chosen, TimePoint now);
+  /// The prompt goes to the chosen worker; some usable one has cached so many blocks of it.
+  void note_insertion(const Candidate& chosen, std::span<const kv::BlockHash> prompt, std::uint32_t known_blocks,
+                      const FleetView& fleet);
   /// Of the prompt, so many leading blocks were computed somewhere a moment ago.
   void note_recomputed(const Candidate& chosen, std::uint32_t known_blocks, std::uint32_t prompt_tokens);
+  [[nodiscard]] std::uint64_t fleet_blocks(const FleetView& fleet);
   [[nodiscard]] bool has_affinity(const RouteQuery& query) const {
     return affinity_.form != spec::SessionAffinitySpec::Form::kOff && query.session != 0 &&
            mode_ == spec::RoutingMode::kKv;
@@ -279,6 +284,9 @@ class Router {
   ReusedPrefixes reused_;
   std::optional<WorkingSet> working_set_;
   double recomputed_prefill_ms_ = 0;
+  GhostCache ghosts_;
+  std::uint64_t fleet_blocks_ = 0;          // of KV memory
+  std::uint64_t fleet_blocks_version_ = 0;  // of the fleet that has them
   Forecaster forecaster_;
   spec::SessionAffinitySpec affinity_;
   spec::ObjectiveSpec objective_;

@@ -23,4 +23,20 @@ void Router::note_recomputed(const Candidate& chosen, std::uint32_t known_blocks
   recomputed_prefill_ms_ += chosen.forecast.prefill_ms * static_cast<double>(again) / static_cast<double>(all);
 }
 
+void Router::note_insertion(const Candidate& chosen, std::span<const kv::BlockHash> prompt, std::uint32_t known_blocks,
+                            const FleetView& fleet) {
+  const GhostCache::Found found{
+      .anywhere = known_blocks, .there = chosen.cached_blocks, .exact = chosen.trust == CacheTrust::kExact};
+  ghosts_.on_routed(chosen.worker, prompt, found, fleet_blocks(fleet));
+}
+
+std::uint64_t Router::fleet_blocks(const FleetView& fleet) {
+  if (fleet.is_still(fleet_blocks_version_)) return fleet_blocks_;
+  fleet_blocks_ = 0;
+  for (std::size_t i = 0; i < fleet.size(); ++i)
+    if (fleet[i].available) fleet_blocks_ += in_blocks_of(block_size_, fleet[i].limits).kv_blocks;
+  fleet_blocks_version_ = fleet.version();
+  return fleet_blocks_;
+}
+
 }  // namespace kvist::routing
