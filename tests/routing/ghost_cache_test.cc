@@ -172,6 +172,20 @@ TEST_F(Ghosts, WithoutEventsNobodyKnowsWhatWasEvicted) {
   EXPECT_EQ(ghosts_.recomputed(), 0);
 }
 
+// Two of ten workers leave: what the others have is evicted at the same share of their memory.
+TEST_F(Ghosts, AFleetOfAnotherSizeEvictsAtTheSameShareOfItsMemory) {
+  for (int round = 0; round < 3; ++round)
+    for (std::uint64_t file = 1; file <= 8; ++file) route(file, 0);  // evicted at an age of eight files at most
+  const double before = ghosts_.recomputed();
+  EXPECT_GT(before, 0);
+  ghosts_.on_routed(kWorker, file_of(100, kBlocks), {}, kFleetBlocks * 8 / 10);
+  EXPECT_NEAR(ghosts_.recomputed(), before, 0.1 * before);
+  GhostCache unknown(1);
+  unknown.on_routed(kWorker, file_of(1, kBlocks), {}, 0);
+  unknown.on_routed(kWorker, file_of(1, kBlocks), {}, kFleetBlocks);
+  EXPECT_EQ(unknown.recomputed(), 0);
+}
+
 TEST_F(Ghosts, OfAFleetOfUnknownMemoryNothingIsKept) {
   for (int round = 0; round < 2; ++round)
     for (std::uint64_t file = 1; file <= 10; ++file) ghosts_.on_routed(kWorker, file_of(file, kBlocks), {}, 0);
@@ -181,7 +195,7 @@ TEST_F(Ghosts, OfAFleetOfUnknownMemoryNothingIsKept) {
 
 TEST_F(Ghosts, AnswersAndOthersPromptsMakeWhatWasUsedOlder) {
   fill();
-  ghosts_.on_answer(2 * kFleetBlocks);
+  ghosts_.on_answer(2 * kFleetBlocks, true);
   route(1, 0);
   EXPECT_EQ(ghosts_.recomputed(), 0);
   ghosts_.on_peer_routed(kWorker, file_of(200, kBlocks), 2 * kFleetBlocks);

@@ -11,18 +11,19 @@ std::uint64_t stride_of(std::uint64_t blocks) {
   return std::bit_ceil(std::max<std::uint64_t>(1, (blocks + GhostCache::kMostSampled - 1) / GhostCache::kMostSampled));
 }
 
+std::uint64_t share_of(double share, std::uint64_t blocks) {
+  return static_cast<std::uint64_t>(share * static_cast<double>(blocks));
+}
+
 }  // namespace
 
 std::uint64_t GhostCache::horizon() const {
-  return evicted_age_ + static_cast<std::uint64_t>(kMore * static_cast<double>(fleet_blocks_));
+  return evicted_age_ + share_of(kMore, fleet_blocks_);
 }
 
 void GhostCache::on_routed(WorkerId worker, std::span<const kv::BlockHash> prompt, const Found& found,
                            std::uint64_t fleet_blocks) {
-  if (fleet_blocks_ != fleet_blocks) {
-    fleet_blocks_ = evicted_age_ = fleet_blocks;
-    stride_ = stride_of(horizon());
-  }
+  if (fleet_blocks_ != fleet_blocks) resize(fleet_blocks);
   missed_ *= 1 - kShare;
   inserted_ *= 1 - kShare;
   touch(worker, prompt, found.exact ? std::optional(found.anywhere) : std::nullopt);
@@ -38,9 +39,17 @@ void GhostCache::on_peer_routed(WorkerId worker, std::span<const kv::BlockHash> 
   expire();
 }
 
-void GhostCache::on_answer(std::uint64_t blocks) {
-  inserted_ += static_cast<double>(blocks);
+void GhostCache::on_answer(std::uint64_t blocks, bool is_own) {
+  if (is_own) inserted_ += static_cast<double>(blocks);
   insert(blocks);
+}
+
+// Workers come and go: what is known of the age is kept as a share.
+void GhostCache::resize(std::uint64_t fleet_blocks) {
+  const double share = fleet_blocks_ == 0 ? 1 : static_cast<double>(evicted_age_) / static_cast<double>(fleet_blocks_);
+  fleet_blocks_ = fleet_blocks;
+  evicted_age_ = share_of(share, fleet_blocks);
+  stride_ = stride_of(share_of(1 + kMore, fleet_blocks));
 }
 
 // The boundary moves by as many blocks as were on its wrong side.
@@ -69,14 +78,14 @@ void GhostCache::touch(WorkerId worker, std::span<const kv::BlockHash> prompt, s
 
 // A block that was used again since it was put into the queue goes to its end.
 void GhostCache::expire() {
-  const auto horizon = static_cast<std::uint64_t>((1 + kMore) * static_cast<double>(fleet_blocks_));
+  const std::uint64_t oldest = share_of(1 + kMore, fleet_blocks_);
   while (!by_last_use_.empty()) {
     const auto [queued, block] = by_last_use_.front();
     const bool too_many = last_uses_.size() > 2 * kMostSampled;
-    if (inserted_in_all_ - queued <= horizon && !too_many) return;
+    if (inserted_in_all_ - queued <= oldest && !too_many) return;
     by_last_use_.pop_front();
     const std::uint64_t last = last_uses_.find(block)->at;
-    if (last == queued || inserted_in_all_ - last > horizon) {
+    if (last == queued || inserted_in_all_ - last > oldest) {
       last_uses_.erase(block);
     } else {
       by_last_use_.emplace_back(last, block);

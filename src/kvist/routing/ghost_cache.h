@@ -51,9 +51,9 @@ class GhostCache {
                  std::uint64_t fleet_blocks);
   /// Another gateway sent a prompt to a worker, which puts `inserted` blocks into its cache.
   void on_peer_routed(WorkerId worker, std::span<const kv::BlockHash> prompt, std::uint64_t inserted);
-  /// An answer put so many blocks into a cache.
-  void on_answer(std::uint64_t blocks);
-  /// The worker's cache is empty: what it had was not evicted.
+  /// An answer put so many blocks into a cache. `is_own`: of a request of on_routed().
+  void on_answer(std::uint64_t blocks, bool is_own);
+  /// The worker's cache is empty, or cannot be used for now: what it had was not evicted.
   void clear(WorkerId worker) { emptied_[worker.value()] = inserted_in_all_; }
 
   /// Blocks that have to be computed again per block that is put into a cache, from 0 to 1 / kMore.
@@ -68,6 +68,7 @@ class GhostCache {
   };
   /// The age up to which caches larger by kMore would have a block.
   [[nodiscard]] std::uint64_t horizon() const;
+  void resize(std::uint64_t fleet_blocks);
   void learn_age(std::uint64_t age, bool is_found);
   void touch(WorkerId worker, std::span<const kv::BlockHash> prompt, std::optional<std::size_t> anywhere);
   void insert(std::uint64_t blocks) { inserted_in_all_ += blocks; }

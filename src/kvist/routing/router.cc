@@ -441,7 +441,7 @@ void Router::on_finished(RequestHandle handle, bool completed, TimePoint now) {
   }
   if (!computed) reused_.take_back(request->reuse);
   if (working_set_) working_set_->end(request->worker, request->blocks, computed, now);
-  ghosts_.on_answer(request->output_tokens / block_size_);
+  ghosts_.on_answer(request->output_tokens / block_size_, !request->of_peer);
   forecaster_.on_finished(*request, completed, now);
   loads_.remove(*request);
   on_worker_changed(request->worker);

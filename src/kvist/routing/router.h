@@ -237,6 +237,7 @@ class Router {
                       const FleetView& fleet);
   /// Of the prompt, so many leading blocks were computed somewhere a moment ago.
   void note_recomputed(const Candidate& chosen, std::uint32_t known_blocks, std::uint32_t prompt_tokens);
+  /// KV memory of the available workers.
   [[nodiscard]] std::uint64_t fleet_blocks(const FleetView& fleet);
   [[nodiscard]] bool has_affinity(const RouteQuery& query) const {
     return affinity_.form != spec::SessionAffinitySpec::Form::kOff && query.session != 0 &&

@@ -33,8 +33,13 @@ void Router::note_insertion(const Candidate& chosen, std::span<const kv::BlockHa
 std::uint64_t Router::fleet_blocks(const FleetView& fleet) {
   if (fleet.is_still(fleet_blocks_version_)) return fleet_blocks_;
   fleet_blocks_ = 0;
-  for (std::size_t i = 0; i < fleet.size(); ++i)
-    if (fleet[i].available) fleet_blocks_ += in_blocks_of(block_size_, fleet[i].limits).kv_blocks;
+  for (std::uint32_t i = 0; i < fleet.size(); ++i) {
+    if (fleet[i].available) {
+      fleet_blocks_ += in_blocks_of(block_size_, fleet[i].limits).kv_blocks;
+    } else {
+      ghosts_.clear(WorkerId(i));
+    }
+  }
   fleet_blocks_version_ = fleet.version();
   return fleet_blocks_;
 }
