@@ -214,12 +214,13 @@ class OtherWorkerTest : public WaitAdmissionTest {
   bool takes(const There& there) {
     WaitAdmission::Check check = admission_.check(profile_, now_);
     EXPECT_FALSE(check.admits(candidate(0, {.prefill_ms = 300, .wait_ms = 15'000})));
-    check.on_turned_down(1'000, shared_tokens_);
+    check.on_turned_down({.prompt_tokens = 1'000, .shared_tokens = shared_tokens_, .recomputed = recomputed_});
     if (check.admits(candidate(1, there))) return true;
     last_ = admission_.refuse(check);
     return false;
   }
   std::uint32_t shared_tokens_ = 0;  // of 1,000
+  double recomputed_ = 0;
 
  private:
   static routing::Candidate candidate(std::uint32_t worker, const There& there) {
@@ -249,6 +250,15 @@ TEST_F(OtherWorkerTest, DoesNotComputeALongHistoryAnew) {
   EXPECT_FALSE(takes({.prefill_ms = 5'100}));
   shared_tokens_ = 890;
   EXPECT_TRUE(takes({.prefill_ms = 5'000})) << "or others want most of it there, too";
+}
+
+TEST_F(OtherWorkerTest, TakesNoMoreThanTheChoiceWhereWhatItWouldEvictIsMissed) {
+  recomputed_ = 0.5;
+  EXPECT_FALSE(takes({.prefill_ms = 550}));
+  EXPECT_TRUE(takes({.prefill_ms = 300}));
+  EXPECT_TRUE(takes({.prefill_ms = 5'000, .requests = 0}));
+  recomputed_ = 0.001;
+  EXPECT_TRUE(takes({.prefill_ms = 550})) << "hardly any is";
 }
 
 TEST_F(WaitAdmissionTest, AnIdleWorkerTakesEverything) {

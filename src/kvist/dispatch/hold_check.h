@@ -61,8 +61,8 @@ class HoldCheck final : public routing::AdmissionCheck {
 
   /// Requires: the policy's choice comes first.
   [[nodiscard]] bool admits(const routing::Candidate& candidate) override;
-  void on_turned_down(std::uint32_t prompt, std::uint32_t shared) override {
-    if (then_ != nullptr) then_->on_turned_down(prompt, shared);
+  void on_turned_down(const TurnedDown& request) override {
+    if (then_ != nullptr) then_->on_turned_down(request);
   }
 
   /// Whether some worker was turned down by this rule.

@@ -153,10 +153,15 @@ double WaitAdmission::Check::limit_ms(const routing::Candidate& candidate, doubl
 
 bool WaitAdmission::Check::is_cheap(const routing::Candidate& candidate) const {
   if (admission_->is_cold(candidate)) return true;
-  const double missing = prompt_tokens_ - std::min(prompt_tokens_, candidate.cached_tokens);
-  const double shared = shared_tokens_ - std::min(shared_tokens_, candidate.cached_tokens);
+  const auto not_cached = [&](std::uint32_t tokens) -> double {
+    return tokens - std::min(tokens, candidate.cached_tokens);
+  };
+  const double missing = not_cached(request_.prompt_tokens);
+  const double shared = not_cached(request_.shared_tokens);
   const double own_share = missing > 0 ? 1 - std::min(1.0, shared / missing) : 1;
-  return own_share * candidate.forecast.prefill_ms <=
+  const double prefill_ms = own_share * candidate.forecast.prefill_ms;
+  const double beyond_ms = std::max(0.0, prefill_ms - *choice_prefill_ms_);
+  return prefill_ms + kMovedEvictions * request_.recomputed * beyond_ms <=
          std::max(kMovedPrefill * *choice_prefill_ms_, admission_->own_ms_);
 }
 

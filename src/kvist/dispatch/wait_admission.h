@@ -72,7 +72,10 @@ struct Refusal : Error {
 /// Where the router's choice is turned down, another worker takes the request only if that costs the fleet little: its
 /// prefill there is at most kMovedPrefill times that at the choice, or that of an average request. A long history that
 /// is computed anew elsewhere takes the time of many other requests, so that a burst would become an overload. What
-/// other requests in flight share does not count, because they find it there then.
+/// other requests in flight share does not count, because they find it there then. Where what is computed evicts what
+/// others come for, the part that is computed beyond that at the choice counts kMovedEvictions times as often as that
+/// happens: practically nothing moves then but where it finds as much. In mixtures at 80 and 95 % of the capacity 1.2
+/// and 3.1 % are refused then in place of 2.7 and 5.8, and goodput is 69 and 57 % in place of 56 and 37 (four traces).
 ///
 /// An idle worker takes everything, and its queue is over. Forecasts are corrected by what first tokens really took,
 /// and by how long the oldest request at the worker is overdue. While nothing was learned of the fleet, workers with
@@ -113,6 +116,8 @@ class WaitAdmission {
   static constexpr std::int32_t kMostPriority = 6;
   static constexpr double kLightKey = 0.5;  ///< of its share
   static constexpr double kMovedPrefill = 2;
+  /// Per GhostCache::recomputed(). Of 0, 1, 3, 10, 30 and 100 more was always better.
+  static constexpr double kMovedEvictions = 100;
   static constexpr std::size_t kMostClasses = 256;
 
   /// Requires: the forecaster outlives this object.
@@ -122,10 +127,7 @@ class WaitAdmission {
   class Check final : public routing::AdmissionCheck {
    public:
     [[nodiscard]] bool admits(const routing::Candidate& candidate) override;
-    void on_turned_down(std::uint32_t prompt, std::uint32_t shared) override {
-      prompt_tokens_ = prompt;
-      shared_tokens_ = shared;
-    }
+    void on_turned_down(const TurnedDown& request) override { request_ = request; }
 
    private:
     friend class WaitAdmission;
@@ -149,8 +151,7 @@ class WaitAdmission {
     double share_;
     TimePoint now_;
     std::optional<TimePoint> came_;
-    std::uint32_t prompt_tokens_ = 0;
-    std::uint32_t shared_tokens_ = 0;
+    TurnedDown request_;
     std::optional<double> choice_prefill_ms_;  // at the router's choice; nothing: it has not been asked for yet
     std::optional<Least> least_;
   };

@@ -17,9 +17,13 @@ class AdmissionCheck {
   /// So many other requests share a prefix that is of use at another worker, too: more than the branches of one
   /// conversation.
   static constexpr std::uint32_t kShared = 4;
-  /// The router's choice was turned down, and the other candidates come next. Of the prompt's tokens the first
-  /// `shared` are those of kShared other requests in flight as well.
-  virtual void on_turned_down(std::uint32_t /*prompt*/, std::uint32_t /*shared*/) {}
+  struct TurnedDown {
+    std::uint32_t prompt_tokens = 0;
+    std::uint32_t shared_tokens = 0;  ///< the first ones, which are those of kShared other requests in flight as well
+    double recomputed = 0;            ///< GhostCache::recomputed()
+  };
+  /// The router's choice was turned down, and the other candidates come next.
+  virtual void on_turned_down(const TurnedDown& /*request*/) {}
 };
 
 }  // namespace kvist::routing

@@ -136,7 +136,9 @@ Result<Decision> Router::route(const RouteQuery& query, const FleetView& fleet, 
     policy_state = policy_->state();
     const WorkerId turned_down = candidates_[position].worker;
     if (candidates_.size() < usable) forecast_all(query, fleet, now);  // who was left out may have no queue
-    check->on_turned_down(longest(query), loads_.deepest_shared(blocks, AdmissionCheck::kShared).blocks * block_size_);
+    check->on_turned_down({.prompt_tokens = longest(query),
+                           .shared_tokens = loads_.deepest_shared(blocks, AdmissionCheck::kShared).blocks * block_size_,
+                           .recomputed = policy_query.recomputed});
     const std::size_t forecast = candidates_.size();
     const auto admitted = choose_admitted(turned_down, policy_query, *check);
     if (!admitted) return fail(ErrorCode::kResourceExhausted, "the request would wait too long at every worker");
