@@ -7,7 +7,7 @@ import chat
 import figures
 import reasons
 import workloads
-from figures import CANDIDATE, ORACLE, TITLES
+from figures import CANDIDATE, ORACLE, SHIPPED, TITLES
 
 # The colours of src/kvist/render/svg_plot.cc are nine; the modes without one are in the tables only.
 COLOURS = {"round_robin": 0, "kv": 1, "dynamo": 2, "sglang": 3, "llm_d": 4, "lmetric": 5, "smetric": 6, "preble": 7, "clairvoyant": 8}
@@ -24,7 +24,8 @@ def table(header, rows):
 def row(cell, mode):
     mean = {figure: cell.mean(mode, figure) for figure in cell.runs[0][mode]}
     failed = f" ({mean['failed']:.1f} % failed)" if mean["failed"] > 0 else ""
-    return [cell.title if mode == cell.modes[0] else "", f"`{mode}`{failed}",
+    name = f"`{CANDIDATE}` as a gateway ships" if mode == SHIPPED else f"`{mode}`"
+    return [cell.title if mode == cell.modes[0] else "", f"{name}{failed}",
             *(f"{mean[f'ttft_{name}'] / 1e3:,.2f} s" for name, _ in figures.SHARES),
             *(f"{mean[f'slowdown_{name}']:,.1f}" for name, _ in figures.SHARES), f"{mean['tpot_p50']:,.0f} ms",
             f"{mean['tokens_per_s']:,.0f}", f"{mean['goodput']:.1f} %", f"{mean['hit_rate']:.1f} %"]
@@ -44,6 +45,18 @@ def verdicts(name, cells):
             texts.append(f"**{text} {other}**" if cell.meets(figure) is False and "dynamo's" not in text else
                          f"**{text}**" if cell.meets(figure) is False else text)
         rows.append([f"`{name}`" if cell is cells[0] else "", cell.title, *texts])
+    return rows
+
+
+def shipped(name, cells):
+    """The goodput of kv with admission and hold, beside the others, which have neither."""
+    rows = []
+    for cell in cells:
+        other, winner = cell.best_other("goodput")
+        mine = cell.mean(SHIPPED, "goodput")
+        text = f"{mine:.1f} %" if mine >= other - figures.SAME_GOODPUT else f"**{mine:.1f} %**"
+        rows.append([f"`{name}`" if cell is cells[0] else "", cell.title, text, f"{cell.mean(SHIPPED, 'failed'):.1f} %",
+                     f"{cell.mean(CANDIDATE, 'goodput'):.1f} %", f"{other:.1f} % `{winner}`", f"{cell.ratio('ttft_p95', SHIPPED, winner):.2f}"])
     return rows
 
 
@@ -130,6 +143,10 @@ def write(page, chosen, cells, paired, laboratory):
     text += table(["workload", "met", "missed"], [[f"`{name}`", *map(str, counts(of))] for name, of in cells.items()])
     text += "\n## kv against the best other policy\n\n" + VERDICTS
     text += table(["workload", "load", *titles], [line for name, of in cells.items() for line in verdicts(name, of)])
+    if all(SHIPPED in cell.modes for of in cells.values() for cell in of):
+        text += "\n## Goodput as a gateway ships\n\n" + SHIPS
+        text += table(["workload", "load", "goodput", "refused", "`kv` alone", "best other policy", "TTFT p95, of that one's"],
+                      [line for name, of in cells.items() for line in shipped(name, of)])
     text += "\n## Every miss\n\n" + MISSES + misses(cells)
     text += "\n### Why\n\n" + WHY + reasons.text([name for name, of in cells.items() if any(cell.misses() for cell in of)])
     text += "\n## Distance to clairvoyant\n\n" + DISTANCE
@@ -168,6 +185,11 @@ What is demanded of `kv`: up to 95 % load each TTFT and slowdown at most 1.05 of
 """
 VERDICTS = """`kv` as a multiple of the best other policy in that figure (`clairvoyant` aside): below 1 kv is the best of all; for tokens/s and
 goodput above 1. Bold, with the better policy's name, where the bar is missed.
+
+"""
+SHIPS = """The tables compare policies: nothing is refused and nothing held back. A gateway [refuses](../design/overload.md) whom it would keep waiting
+for nothing, and [holds](../guide/routing.md#requests-that-wait-for-room) who would have to wait for memory. So this is what its users see: `kv` with both, as they are by default, beside the other
+policies. A refused turn ends its conversation, and all turns that would have followed count as refused. Bold where another policy's goodput is higher.
 
 """
 MISSES = """Each with the ratio to the policy that is better; whether that is a matter of forecasts (`clairvoyant`, which has the same cost, meets

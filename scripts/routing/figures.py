@@ -12,6 +12,7 @@ TITLES = {"ttft_p50": "TTFT p50", "ttft_p95": "TTFT p95", "ttft_p99": "TTFT p99"
           "goodput": "goodput"}
 LARGER_IS_BETTER = {"tokens_per_s", "goodput"}
 CANDIDATE, ORACLE = "kv", "clairvoyant"
+SHIPPED = "kv_ships"  # kv with admission and hold, as a gateway has both by default; the others are policies alone
 WAIT_BAR, TPOT_BAR, TOKENS_BAR, BEYOND_BAR = 1.05, 1.03, 0.98, 0.9
 SAME_GOODPUT = 0.1  # points: less is not seen in the table
 
@@ -61,7 +62,7 @@ class Cell:
         return list(self.runs[0])
 
     def best_other(self, figure, runs=None):
-        others = [(self.mean(mode, figure, runs), mode) for mode in self.modes if mode not in (CANDIDATE, ORACLE)]
+        others = [(self.mean(mode, figure, runs), mode) for mode in self.modes if mode not in (CANDIDATE, ORACLE, SHIPPED)]
         return (max if figure in LARGER_IS_BETTER else min)(others)
 
     def ratio(self, figure, mode=CANDIDATE, against=None):

@@ -101,7 +101,7 @@ def main():
         raise SystemExit(f"run-routing: {kvist} is not there: `make build` first")
     names = options.workload or (SHORT_WORKLOADS if options.short else [workload.name for workload in workloads.WORKLOADS])
     chosen = [workloads.find(name) for name in names]
-    modes, loads = (SHORT_MODES, SHORT_LOADS) if options.short else (MODES, LOADS)
+    modes, loads = (SHORT_MODES, SHORT_LOADS) if options.short else ([*MODES, figures.SHIPPED], LOADS)
     partial = options.short or options.workload
     page = options.output or ROOT / ("out/routing-short.md" if partial else "docs/results/routing.md")
     seeds = options.seeds or (1 if options.short else None)

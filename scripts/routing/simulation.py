@@ -3,6 +3,7 @@ import dataclasses
 import shutil
 import sqlite3
 
+import figures
 import workloads
 
 SCENARIO = """name: routing
@@ -21,6 +22,7 @@ USERS = "turns_min: 5, turns_max: 5, starters: 10, starter_tokens_min: 3500, sta
         "follow_up_tokens_max: 18, max_tokens: 1024, target_rps: {rate}, seed: {seed}"
 # An idle worker that holds all that was ever asked: its time to first token is the least a request can have.
 AMPLE_MEMORY = "\n    kv_blocks: 1000000"
+SHIPS = ", admission: {enabled: true}, hold: {enabled: true}"
 IDLE_SECONDS = 90  # more than the longest prompt takes
 IDLE_ANSWER = 3  # one token ends the prefill, and the way into an engine takes as long as its last decode step lets it
 
@@ -69,10 +71,10 @@ def run_trace(kvist, folder, workload, trace, modes, workers=None, memory="", wa
                                                    warmup=warmup, window=(seconds or workload.seconds) - warmup, modes=", ".join(modes), level=1, gateway=gateway, changes=changes))
 
 
-def run_users(kvist, folder, workload, users, seed, modes, workers=None, memory="", seconds=None):
+def run_users(kvist, folder, workload, users, seed, modes, workers=None, memory="", seconds=None, gateway=""):
     text = USERS.format(rate=max(1, users // 15), seed=seed)
     return simulate(kvist, folder, SCENARIO.format(workers=workload.fleet.yaml(workers, memory), workload=text, warmup=workload.warmup,
-                                                   window=(seconds or workload.seconds) - workload.warmup, modes=", ".join(modes), level=users, gateway="", changes=""))
+                                                   window=(seconds or workload.seconds) - workload.warmup, modes=", ".join(modes), level=users, gateway=gateway, changes=""))
 
 
 def ideal_of_trace(kvist, folder, workload, trace):
@@ -101,12 +103,21 @@ def measure(kvist, folder, workload, rate, seed, modes):
     """Turns of each mode and the function of a turn that gives its ideal time to first token."""
     # Without a point, behind which with_suffix() would take the rest for a suffix, and give the files of two rates one name.
     folder = folder / f"{workload.name}-{rate:g}-{seed}".replace(".", "_")
-    if workload.closed:
-        users = round(rate)
-        return run_users(kvist, folder, workload, users, seed, modes), ideal_of_users(kvist, folder, workload, seed)
     trace = folder.with_suffix(".jsonl")
-    workload.write_trace(kvist, trace, rate, seed)
-    result = run_trace(kvist, folder, workload, trace, modes), ideal_of_trace(kvist, folder, workload, trace)
+
+    def run(chosen, gateway=""):
+        if workload.closed:
+            return run_users(kvist, folder, workload, round(rate), seed, chosen, gateway=gateway)
+        return run_trace(kvist, folder, workload, trace, chosen, gateway=gateway)
+
+    if not workload.closed:
+        workload.write_trace(kvist, trace, rate, seed)
+    turns = run([mode for mode in modes if mode != figures.SHIPPED])
+    if figures.SHIPPED in modes:
+        turns[figures.SHIPPED] = run([figures.CANDIDATE], SHIPS)[figures.CANDIDATE]
+    if workload.closed:
+        return turns, ideal_of_users(kvist, folder, workload, seed)
+    ideal = ideal_of_trace(kvist, folder, workload, trace)
     for path in folder.parent.glob(folder.name + ".*"):
         path.unlink()
-    return result
+    return turns, ideal
