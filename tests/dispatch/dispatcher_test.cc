@@ -458,8 +458,10 @@ class OneBadWorker : public DispatcherTest {
     std::vector<WorkerId> tried{ticket->decision.worker};
     routing::RequestHandle attempt = ticket->decision.request;
     while (tried.back() == bad) {
+      now_ += std::chrono::milliseconds(1);
       const auto next = dispatcher_.on_attempt_failed(ticket->handle, failure, "it fails", now_);
       if (!next) break;
+      now_ += std::chrono::milliseconds(1);
       tried.push_back(next->worker);
       attempt = next->request;
     }
@@ -490,10 +492,24 @@ TEST_P(OneBadWorkerOf, IsEjectedAfterFiveFailuresAndNoClientNotices) {
   expect_no_load();
 }
 
+TEST_P(OneBadWorkerOf, IsEjectedForTwiceAsLongWhenItFailsItsTrial) {
+  for (int i = 0; i < 30; ++i) (void)run(bad_, GetParam());
+  ASSERT_EQ(fleet_.worker(bad_).ejection, Ejection::kOut);
+  const Duration first = dispatcher_.outliers().worker(bad_).time;
+  now_ += first;
+  std::size_t tried = 0;
+  for (int i = 0; i < 30; ++i) tried += run(bad_, GetParam()).front() == bad_ ? 1 : 0;
+  EXPECT_EQ(tried, 1U);
+  EXPECT_EQ(fleet_.worker(bad_).ejection, Ejection::kOut);
+  EXPECT_EQ(dispatcher_.outliers().worker(bad_).rule, EjectionRule::kTrialFailed);
+  EXPECT_EQ(dispatcher_.outliers().worker(bad_).time, 2 * first);
+}
+
 INSTANTIATE_TEST_SUITE_P(Failures, OneBadWorkerOf,
                          ::testing::Values(AttemptFailure::kServerError, AttemptFailure::kGarbage,
                                            AttemptFailure::kTransport, AttemptFailure::kUnauthorized,
-                                           AttemptFailure::kWrongModel, AttemptFailure::kBackPressure),
+                                           AttemptFailure::kWrongModel, AttemptFailure::kTooLarge,
+                                           AttemptFailure::kBackPressure),
                          [](const auto& one) { return std::string(to_string(one.param)); });
 
 TEST_F(OneBadWorker, ComesBackWithTheFirstGoodAnswer) {

@@ -195,8 +195,11 @@ void Dispatcher::judge_attempt(DispatchedRequest& live, AttemptFailure failure, 
     case AttemptFailure::kUnauthorized:
     case AttemptFailure::kWrongModel:
     case AttemptFailure::kTooLarge:
-      live.disputes.push_back(
-          {.worker = worker, .failure = failure, .problem = std::string(problem), .began = live.wait.began});
+      live.disputes.push_back({.worker = worker,
+                               .failure = failure,
+                               .problem = std::string(problem),
+                               .began = live.wait.began,
+                               .tried_out = live.tries_out});
       break;
     case AttemptFailure::kServerError:
     case AttemptFailure::kGarbage:
@@ -234,7 +237,8 @@ void Dispatcher::note_progress(DispatchedRequest& live, std::uint32_t resumed_to
 bool Dispatcher::is_free(const DispatchedRequest& live, AttemptFailure failure) const {
   const Fleet::Worker& worker = fleet_->worker(live.worker);
   if (failure == AttemptFailure::kNoAdapter || worker.retired) return true;
-  if (is_disputed(failure)) return live.disputes.size() == 1;
+  // An answer that is too large was computed all the same.
+  if (is_disputed(failure) && failure != AttemptFailure::kTooLarge) return live.disputes.size() == 1;
   if (live.free_retries >= options_.max_retries) return false;
   if (live.tries_out) return true;
   if (worker.ejection == Ejection::kOut && live.wait.began <= outliers_.worker(live.worker).since) return true;
@@ -306,10 +310,12 @@ bool Dispatcher::has_begun(const DispatchedRequest& request) const {
   return attempt != nullptr && attempt->has_begun();
 }
 
-// Another worker took the request, so it was not the client's fault that the first ones refused it.
+// Another worker took the request, so it was not the client's fault that the first ones refused it. A failed trial was
+// taken for void until now, so that the worker may be on its next one: this is no old news to it.
 void Dispatcher::settle(DispatchedRequest& request, TimePoint now) {
   for (const Dispute& dispute : std::exchange(request.disputes, {}))
-    on_bad_answer(dispute.worker, dispute.failure, dispute.problem, dispute.began, false, now);
+    on_bad_answer(dispute.worker, dispute.failure, dispute.problem, dispute.tried_out ? now : dispute.began, false,
+                  now);
 }
 
 void Dispatcher::settle_disputes_of(routing::RequestHandle attempt, TimePoint now) {

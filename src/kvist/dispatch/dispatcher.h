@@ -36,7 +36,8 @@ struct Dispute {
   WorkerId worker;
   AttemptFailure failure = AttemptFailure::kUnauthorized;
   std::string problem;
-  TimePoint began;  ///< of the attempt
+  TimePoint began;         ///< of the attempt
+  bool tried_out = false;  ///< it was the one that tried the worker out
 };
 
 /// What the dispatcher keeps of a request from start() to finish(). The router has the record of the attempt at a
