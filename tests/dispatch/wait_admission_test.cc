@@ -214,12 +214,18 @@ class OtherWorkerTest : public WaitAdmissionTest {
   bool takes(const There& there) {
     WaitAdmission::Check check = admission_.check(profile_, now_);
     EXPECT_FALSE(check.admits(candidate(0, {.prefill_ms = 300, .wait_ms = 15'000})));
-    check.on_turned_down({.prompt_tokens = 1'000, .shared_tokens = shared_tokens_, .recomputed = recomputed_});
+    check.on_turned_down({.prompt_tokens = 1'000,
+                          .shared_tokens = shared_tokens_,
+                          .sharers = sharers_,
+                          .copies = copies_,
+                          .recomputed = recomputed_});
     if (check.admits(candidate(1, there))) return true;
     last_ = admission_.refuse(check);
     return false;
   }
   std::uint32_t shared_tokens_ = 0;  // of 1,000
+  std::uint32_t sharers_ = 99;
+  std::uint32_t copies_ = 0;
   double recomputed_ = 0;
 
  private:
@@ -250,6 +256,19 @@ TEST_F(OtherWorkerTest, DoesNotComputeALongHistoryAnew) {
   EXPECT_FALSE(takes({.prefill_ms = 5'100}));
   shared_tokens_ = 890;
   EXPECT_TRUE(takes({.prefill_ms = 5'000})) << "or others want most of it there, too";
+}
+
+// 5 s of prefill, of which all but 550 ms are shared; half of a copy is paid by those who share it now.
+TEST_F(OtherWorkerTest, MakesAFurtherCopyWhereItServesMany) {
+  shared_tokens_ = 890;
+  sharers_ = 9;
+  EXPECT_FALSE(takes({.prefill_ms = 5'000})) << "a tenth of a half of 4,450 ms, and 550";
+  EXPECT_TRUE(takes({.prefill_ms = 3'600})) << "160 ms, and 396";
+  copies_ = 1;
+  EXPECT_FALSE(takes({.prefill_ms = 3'600})) << "twice as much: each copy is one of two";
+  copies_ = 100;
+  EXPECT_FALSE(takes({.prefill_ms = 1'100})) << "half of 979 ms, and 121";
+  EXPECT_TRUE(takes({.prefill_ms = 1'000}));
 }
 
 TEST_F(OtherWorkerTest, TakesNoMoreThanTheChoiceWhereWhatItWouldEvictIsMissed) {

@@ -83,6 +83,7 @@ def requests_wait_and_all_are_answered():
         assert totals["kvist_gateway_held_total"] >= 1 and totals["kvist_gateway_held"] == 0, totals
         assert get_json(gateway.admin + "/admin/status")["held_requests"] == 0
         assert totals["kvist_gateway_in_flight"] == 0
+        assert 0 <= totals["kvist_gateway_recomputed_blocks_ratio"] <= 4, totals
 
 
 def who_leaves_while_held_is_forgotten():

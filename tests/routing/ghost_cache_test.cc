@@ -166,6 +166,21 @@ TEST_F(Ghosts, WhatAWorkerHeldWhenItsCacheWasEmptiedWasNotEvicted) {
   EXPECT_GT(ghosts_.recomputed(), 0) << "there it was evicted";
 }
 
+TEST_F(Ghosts, WhatWasNeverComputedWasNotEvicted) {
+  for (std::uint64_t file = 1; file <= 10; ++file) {
+    route(file, 0);
+    ghosts_.take_back(kWorker, file_of(file, kBlocks));
+    route(file, 0);
+  }
+  EXPECT_EQ(ghosts_.recomputed(), 0);
+  for (std::uint64_t file = 1; file <= 10; ++file) route(file, 0);
+  EXPECT_GT(ghosts_.recomputed(), 0) << "the second time they were";
+  const double learned = ghosts_.recomputed();
+  ghosts_.take_back(WorkerId(1), file_of(10, kBlocks));
+  route(10, 0);
+  EXPECT_GT(ghosts_.recomputed(), learned) << "another worker's attempt";
+}
+
 TEST_F(Ghosts, WithoutEventsNobodyKnowsWhatWasEvicted) {
   fill();
   for (std::uint64_t file = 1; file <= 10; ++file) route(file, 0, kWorker, false);
@@ -216,6 +231,12 @@ TEST(GhostCacheMemory, IsBoundedWhateverTheFleetAndTheHashesAre) {
     hostile.on_routed(kWorker, chosen, {}, 2'000'000);
   }
   EXPECT_LE(hostile.size(), 2 * GhostCache::kMostSampled);
+
+  GhostCache keyed(1, 0x1234'5678'9abc'def1);
+  std::vector<kv::BlockHash> alike;  // to whoever takes the key for 0
+  for (std::uint64_t block = 1; block <= 1'000; ++block) alike.emplace_back(block << 32U);
+  keyed.on_routed(kWorker, alike, {}, 2'000'000);
+  EXPECT_EQ(keyed.size(), 0U);
 }
 
 }  // namespace

@@ -158,7 +158,10 @@ bool WaitAdmission::Check::is_cheap(const routing::Candidate& candidate) const {
   };
   const double missing = not_cached(request_.prompt_tokens);
   const double shared = not_cached(request_.shared_tokens);
-  const double own_share = missing > 0 ? 1 - std::min(1.0, shared / missing) : 1;
+  // A further copy serves its part of those who share it.
+  const double copies = request_.copies + 1.0;
+  const double part = kCopyNow * std::min(1.0, copies / (request_.sharers + 1.0));
+  const double own_share = missing > 0 ? 1 - (1 - part) * std::min(1.0, shared / missing) : 1;
   const double prefill_ms = own_share * candidate.forecast.prefill_ms;
   const double beyond_ms = std::max(0.0, prefill_ms - *choice_prefill_ms_);
   return prefill_ms + kMovedEvictions * request_.recomputed * beyond_ms <=

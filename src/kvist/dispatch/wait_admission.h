@@ -71,11 +71,13 @@ struct Refusal : Error {
 ///    every slot that becomes free.
 /// Where the router's choice is turned down, another worker takes the request only if that costs the fleet little: its
 /// prefill there is at most kMovedPrefill times that at the choice, or that of an average request. A long history that
-/// is computed anew elsewhere takes the time of many other requests, so that a burst would become an overload. What
-/// other requests in flight share does not count, because they find it there then. Where what is computed evicts what
-/// others come for, the part that is computed beyond that at the choice counts kMovedEvictions times as often as that
-/// happens: practically nothing moves then but where it finds as much. In mixtures at 80 and 95 % of the capacity 1.2
-/// and 3.1 % are refused then in place of 2.7 and 5.8, and goodput is 69 and 57 % in place of 56 and 37 (four traces).
+/// is computed anew elsewhere takes the time of many other requests, so that a burst would become an overload. Of what
+/// other requests in flight share, kCopyNow of its part of the further copy counts: they find it there then. If it did
+/// not count, a large fleet whose caches are empty would compute each hot prefix at every worker at once. Where what is
+/// computed evicts what others come for, the part that is computed beyond that at the choice counts kMovedEvictions
+/// times as often as that happens: practically nothing moves then but where it finds as much. In mixtures at 80 and 95 %
+/// of the capacity 1.2 and 3.1 % are refused then in place of 2.7 and 5.8, and goodput is 69 and 57 % in place of 56 and
+/// 37 (four traces).
 ///
 /// An idle worker takes everything, and its queue is over. Forecasts are corrected by what first tokens really took,
 /// and by how long the oldest request at the worker is overdue. While nothing was learned of the fleet, workers with
@@ -116,6 +118,8 @@ class WaitAdmission {
   static constexpr std::int32_t kMostPriority = 6;
   static constexpr double kLightKey = 0.5;  ///< of its share
   static constexpr double kMovedPrefill = 2;
+  /// The part of a further copy that those have to pay who share it now; the rest is for those who come later.
+  static constexpr double kCopyNow = 0.5;
   /// Per GhostCache::recomputed(). Of 0, 1, 3, 10, 30 and 100 more was always better.
   static constexpr double kMovedEvictions = 100;
   static constexpr std::size_t kMostClasses = 256;

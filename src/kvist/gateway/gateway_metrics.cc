@@ -213,6 +213,9 @@ void write_routing(const ModelParts& parts, MetricsPage& page) {
                number(sessions.kept), {{"at", "same_worker"}});
   page.counter("kvist_gateway_session_requests_total", "Decisions for a remembered session, by whether it stayed",
                number(sessions.moved), {{"at", "other_worker"}});
+  page.gauge("kvist_gateway_recomputed_blocks_ratio",
+             "KV blocks that have to be computed again for each that a cache takes in, because it evicts another one",
+             parts.router.recomputed_blocks());
   const dispatch::DispatchCounters& counters = parts.dispatcher.counters();
   page.counter("kvist_gateway_usage_reports_total", "Answers whose worker reported its usage",
                number(counters.usage_reports));

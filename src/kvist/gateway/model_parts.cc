@@ -93,6 +93,7 @@ ModelParts::ModelParts(SharedParts& gateway, ModelId id, spec::ServedModelSpec m
               .objective = spec.objective,
               .latency_prior = spec.latency_prior,
               .working_set = spec.hold.enabled.value_or(true),
+              .sample_key = random_seed(),
               .make_gate = KvEvents::make_gate(gateway.spec.threads > 1)}),
       dispatcher(dispatch::Dispatcher::Options::of(spec, true), fleet, router),
       reader(spec.model, spec.block_size, std::move(text)),

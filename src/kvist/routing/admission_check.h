@@ -20,6 +20,8 @@ class AdmissionCheck {
   struct TurnedDown {
     std::uint32_t prompt_tokens = 0;
     std::uint32_t shared_tokens = 0;  ///< the first ones, which are those of kShared other requests in flight as well
+    std::uint32_t sharers = 0;        ///< how many requests in flight have these
+    std::uint32_t copies = 0;         ///< workers that have them in their caches, or compute them just now
     double recomputed = 0;            ///< GhostCache::recomputed()
   };
   /// The router's choice was turned down, and the other candidates come next.

@@ -39,6 +39,14 @@ void GhostCache::on_peer_routed(WorkerId worker, std::span<const kv::BlockHash> 
   expire();
 }
 
+// What was inserted stays counted: it is little, and has aged others already.
+void GhostCache::take_back(WorkerId worker, std::span<const kv::BlockHash> prompt) {
+  for (const kv::BlockHash block : prompt) {
+    if (!is_sampled(block)) continue;
+    if (Use* const use = last_uses_.find(block); use != nullptr && use->worker == worker) use->is_computed = false;
+  }
+}
+
 void GhostCache::on_answer(std::uint64_t blocks, bool is_own) {
   if (is_own) inserted_ += static_cast<double>(blocks);
   insert(blocks);
@@ -62,11 +70,11 @@ void GhostCache::learn_age(std::uint64_t age, bool is_found) {
 void GhostCache::touch(WorkerId worker, std::span<const kv::BlockHash> prompt, std::optional<std::size_t> anywhere) {
   if (fleet_blocks_ == 0) return;
   for (std::size_t i = 0; i < prompt.size(); ++i) {
-    if ((prompt[i].value() & (stride_ - 1)) != 0) continue;
+    if (!is_sampled(prompt[i])) continue;
     const auto [use, is_new] = last_uses_.try_emplace(prompt[i]);
     if (is_new) {
       by_last_use_.emplace_back(inserted_in_all_, prompt[i]);
-    } else if (anywhere && use->at > emptied_[use->worker.value()]) {
+    } else if (anywhere && use->is_computed && use->at > emptied_[use->worker.value()]) {
       const std::uint64_t age = inserted_in_all_ - use->at;
       const bool is_found = i < *anywhere;
       learn_age(age, is_found);

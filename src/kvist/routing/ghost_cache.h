@@ -26,9 +26,9 @@ namespace kvist::routing {
 /// A block's age is how many blocks were put into any cache since it was used. At which age blocks are evicted is
 /// learned from what is found and what is not: less than C, because what is used again keeps its place. With a few
 /// blocks more memory it is as many higher, because only what is put in ages others (Che et al., "Hierarchical Web
-/// Caching Systems", 2002). Blocks are sampled by their hash: clients can choose hashes, and so make what is learned
-/// wrong, but not the sample larger than kMostSampled says. Threads: the router's. Memory: 48 bytes for each sampled
-/// block.
+/// Caching Systems", 2002). Blocks are sampled by their hash, of which a key decides which ones are: clients can choose
+/// hashes, and would count as many times as others otherwise. What was routed and then not computed is in no cache, and
+/// says nothing. Threads: the router's. Memory: up to 100 bytes for each sampled block.
 class GhostCache {
  public:
   /// By so much larger, as a share of the fleet's KV memory.
@@ -38,7 +38,8 @@ class GhostCache {
   /// Of one prompt in what is learned.
   static constexpr double kShare = 1.0 / 256;
 
-  explicit GhostCache(std::size_t workers) : emptied_(workers) {}
+  /// `sample_key`: which blocks are sampled.
+  explicit GhostCache(std::size_t workers, std::uint64_t sample_key = 0) : sample_key_(sample_key), emptied_(workers) {}
 
   /// A prompt's place among the caches.
   struct Found {
@@ -51,9 +52,11 @@ class GhostCache {
                  std::uint64_t fleet_blocks);
   /// Another gateway sent a prompt to a worker, which puts `inserted` blocks into its cache.
   void on_peer_routed(WorkerId worker, std::span<const kv::BlockHash> prompt, std::uint64_t inserted);
+  /// A request of on_routed() or on_peer_routed() left its worker before its prompt was computed.
+  void take_back(WorkerId worker, std::span<const kv::BlockHash> prompt);
   /// An answer put so many blocks into a cache. `is_own`: of a request of on_routed().
   void on_answer(std::uint64_t blocks, bool is_own);
-  /// The worker's cache is empty, or cannot be used for now: what it had was not evicted.
+  /// The worker's cache is empty, or what it has is not known any more: what it had was not evicted.
   void clear(WorkerId worker) { emptied_[worker.value()] = inserted_in_all_; }
 
   /// Blocks that have to be computed again per block that is put into a cache, from 0 to 1 / kMore.
@@ -65,6 +68,7 @@ class GhostCache {
   struct Use {
     std::uint64_t at = 0;  // inserted_in_all_ at that time
     WorkerId worker;
+    bool is_computed = true;  // as far as is known
   };
   /// The age up to which caches larger by kMore would have a block.
   [[nodiscard]] std::uint64_t horizon() const;
@@ -72,6 +76,9 @@ class GhostCache {
   void learn_age(std::uint64_t age, bool is_found);
   void touch(WorkerId worker, std::span<const kv::BlockHash> prompt, std::optional<std::size_t> anywhere);
   void insert(std::uint64_t blocks) { inserted_in_all_ += blocks; }
+  [[nodiscard]] bool is_sampled(kv::BlockHash block) const {
+    return ((block.value() ^ sample_key_) & (stride_ - 1)) == 0;
+  }
   void expire();
 
   FlatMap<kv::BlockHash, Use, RandomMultiplier> last_uses_;          // of sampled blocks
@@ -79,9 +86,10 @@ class GhostCache {
   std::uint64_t inserted_in_all_ = 0;
   std::uint64_t fleet_blocks_ = 0;
   std::uint64_t evicted_age_ = 0;  // blocks that are older are mostly not found, younger ones mostly are
-  std::uint64_t stride_ = 1;       // a power of two: one of so many blocks is sampled
-  double missed_ = 0;    // sums over prompts, of which older ones count less: blocks that larger caches would have
-  double inserted_ = 0;  // and those that were put into caches
+  std::uint64_t sample_key_;
+  std::uint64_t stride_ = 1;  // a power of two: one of so many blocks is sampled
+  double missed_ = 0;         // sums over prompts, of which older ones count less: blocks that larger caches would have
+  double inserted_ = 0;       // and those that were put into caches
   std::vector<std::uint64_t> emptied_;  // by WorkerId: inserted_in_all_ when its cache was empty for the last time
 };
 

@@ -126,7 +126,6 @@ class KvPolicy final : public RoutingPolicy {
   /// above 0.6 without any fault.
   static constexpr double kErrorToFallBack = 0.9;
   static constexpr double kErrorToReturn = 0.7;
-  static constexpr double kMeanShare = 1.0 / 256;  ///< of one decision in mean_waiting()
 
   [[nodiscard]] std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) override;
 
@@ -235,12 +234,12 @@ class KvPolicy final : public RoutingPolicy {
   void set_state(std::uint64_t state) override;
   /// Whether the last choice was a turn, because the forecasts were too wrong.
   [[nodiscard]] bool fell_back() const override { return fallen_back_; }
-  [[nodiscard]] double mean_waiting() const override { return mean_waiting_; }
+  [[nodiscard]] double found_waiting() const override { return found_waiting_; }
 
  private:
   bool fallen_back_ = false;
   std::optional<WorkerId> last_;  // the worker that had the last turn
-  double mean_waiting_ = 0;
+  double found_waiting_ = 0;
 };
 
 template <class Members>

@@ -28,7 +28,7 @@ struct PolicyQuery {
   double ttft_weight = 1;                      ///< spec::ObjectiveSpec::ttft
   double in_transit = 0;                       ///< Forecaster::in_transit() per worker that can be used
   double recomputed = 0;                       ///< GhostCache::recomputed()
-  double mean_waiting = 0;                     ///< RoutingPolicy::mean_waiting()
+  double mean_waiting = 0;  ///< the mean of RoutingPolicy::found_waiting() over the last few hundred decisions
 };
 
 /// A worker that could take the request: the inputs of the decision, and the cost that the policy computed from them.
@@ -62,9 +62,9 @@ class RoutingPolicy {
   virtual void set_state(std::uint64_t /*state*/) {}
   /// Whether the last choice was made by the fallback rule, because predictions were too wrong.
   [[nodiscard]] virtual bool fell_back() const { return false; }
-  /// How many requests wait for their first token and have a slot, per worker of the fleet, as the last few hundred
-  /// decisions found it; 0 where a policy does not ask.
-  [[nodiscard]] virtual double mean_waiting() const { return 0; }
+  /// How many requests wait for their first token and have a slot, per worker of the fleet, as the last choice found
+  /// it; 0 where a policy does not ask.
+  [[nodiscard]] virtual double found_waiting() const { return 0; }
 };
 
 /// The index of a worker among candidates in ascending order of worker, or candidates.size() if it is not among them.

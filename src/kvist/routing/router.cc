@@ -96,7 +96,7 @@ Router::Router(Options options)
       loads_(options.workers),
       runs_(options.workers),
       reused_(options.workers),
-      ghosts_(options.workers),
+      ghosts_(options.workers, options.sample_key),
       forecaster_(loads_, options.workers, options.latency_prior, options.block_size),
       affinity_(options.session_affinity),
       objective_(options.objective),
@@ -127,18 +127,17 @@ Result<Decision> Router::route(const RouteQuery& query, const FleetView& fleet, 
                                  .ttft_weight = objective_.ttft,
                                  .in_transit = forecaster_.in_transit(now) / static_cast<double>(usable_.size()),
                                  .recomputed = ghosts_.recomputed(),
-                                 .mean_waiting = policy_->mean_waiting()};
+                                 .mean_waiting = mean_waiting_};
   std::uint64_t policy_state = policy_->state();
   std::size_t usable = usable_.size();
   const std::uint32_t known = deepest_cache(query);
   std::size_t position = choose(query, policy_query, fleet, now);
+  const double waiting = policy_->found_waiting();
   if (check != nullptr && !check->admits(candidates_[position])) {
     policy_state = policy_->state();
     const WorkerId turned_down = candidates_[position].worker;
     if (candidates_.size() < usable) forecast_all(query, fleet, now);  // who was left out may have no queue
-    check->on_turned_down({.prompt_tokens = longest(query),
-                           .shared_tokens = loads_.deepest_shared(blocks, AdmissionCheck::kShared).blocks * block_size_,
-                           .recomputed = policy_query.recomputed});
+    check->on_turned_down(turned_down_request(query, policy_query));
     const std::size_t forecast = candidates_.size();
     const auto admitted = choose_admitted(turned_down, policy_query, *check);
     if (!admitted) return fail(ErrorCode::kResourceExhausted, "the request would wait too long at every worker");
@@ -187,8 +186,12 @@ Result<Decision> Router::route(const RouteQuery& query, const FleetView& fleet, 
                                        .decision = number});
   RoutedRequest& routed = *requests_.find(decision.request);
   routed.reuse = reused_.add(chosen.worker, *prompt.keys, known, now);
-  note_insertion(chosen, view(*prompt.keys), known, fleet);
-  if (working_set_) note_recomputed(chosen, working_set_->begin(chosen.worker, *prompt.keys, now), prompt.tokens);
+  mean_waiting_ += kMeanShare * (waiting - mean_waiting_);
+  note_insertion(query, chosen, view(*prompt.keys), known, fleet);
+  if (working_set_) {
+    const std::uint32_t computed_lately = working_set_->begin(chosen.worker, *prompt.keys, now);
+    if (query.reads_cache) note_recomputed(chosen, computed_lately, prompt.tokens);
+  }
   const auto all_blocks = static_cast<std::uint32_t>(view(*prompt.keys).size());
   routed.own_blocks = all_blocks - std::min(known, all_blocks);
   caches_.on_routed(routed, chosen.limits.kv_blocks, now);
@@ -441,53 +444,16 @@ void Router::on_finished(RequestHandle handle, bool completed, TimePoint now) {
     caches_.on_finished(*request, computed, request->output_tokens, now);
     if (observer_ != nullptr) observer_->on_finished(*request, completed);
   }
-  if (!computed) reused_.take_back(request->reuse);
+  if (!computed) {
+    reused_.take_back(request->reuse);
+    ghosts_.take_back(request->worker, view(request->blocks));
+  }
   if (working_set_) working_set_->end(request->worker, request->blocks, computed, now);
   ghosts_.on_answer(request->output_tokens / block_size_, !request->of_peer);
   forecaster_.on_finished(*request, completed, now);
   loads_.remove(*request);
   on_worker_changed(request->worker);
   requests_.erase(handle);
-}
-
-std::size_t Router::on_kv_events(WorkerId worker, std::span<const kv::KvEventView> events) {
-  const EventIndex::Applied applied = caches_.event_index().apply(worker, events);
-  on_event_news(worker, applied.news);
-  return applied.refused;
-}
-
-std::size_t Router::on_kv_events(WorkerId worker, std::span<const kv::KvEvent> events) {
-  views_.clear();
-  for (const kv::KvEvent& event : events) views_.push_back(kv::view_of(event));
-  return on_kv_events(worker, views_);
-}
-
-// What it held before can neither be displaced nor gone on with.
-void Router::clear_cache(WorkerId worker) {
-  reused_.clear(worker);
-  ghosts_.clear(worker);
-  if (working_set_) working_set_->clear(worker);
-}
-
-void Router::on_event_news(WorkerId worker, const EventNews& news) {
-  caches_.on_event_news(worker, news);
-  if (news.cache_emptied) clear_cache(worker);
-}
-
-void Router::on_worker_restarted(WorkerId worker) {
-  caches_.on_restarted(worker);
-  clear_cache(worker);
-}
-
-void Router::forget(WorkerId worker) {
-  remove_peer_requests(worker);
-  KVIST_CHECK(loads_.load(worker) == WorkerLoad{}, "a worker is forgotten when no request is left there");
-  caches_.forget(worker);
-  clear_cache(worker);
-  forecaster_.forget(worker);
-  sessions_.forget(worker);
-  if (shortlist_) shortlist_->set_slots(worker, 0);
-  on_worker_changed(worker);
 }
 
 void Router::set_mode(spec::RoutingMode mode) {

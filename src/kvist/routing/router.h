@@ -95,7 +95,8 @@ class Router {
     /// How many candidates log() keeps of a decision, at least the chosen one; 0: all of up to 64 usable workers, and
     /// of more the best 8.
     std::size_t recorded = 0;
-    bool shortlist = true;  ///< false: mode kv forecasts every worker of a large fleet too, with the same result
+    std::uint64_t sample_key = 0;  ///< of GhostCache: what clients cannot know
+    bool shortlist = true;         ///< false: mode kv forecasts every worker of a large fleet too, with the same result
     /// Given if another thread owns event_index(): makes the gates that keep that thread and routing apart.
     PromptsUnderWay::MakeGate make_gate = {};
     /// What mode clairvoyant asks; null: its forecasts are those of mode kv. Requires: it outlives the router.
@@ -141,6 +142,8 @@ class Router {
   /// The part of Forecaster::routed_prefill_ms() that goes into what a worker has computed a moment ago, and no cache
   /// has any more where the request went; 0 without a working set.
   [[nodiscard]] double recomputed_prefill_ms() const { return recomputed_prefill_ms_; }
+  /// Blocks that have to be computed again per block that is put into a cache; 0 where KV events or memory are unknown.
+  [[nodiscard]] double recomputed_blocks() const { return ghosts_.recomputed(); }
   /// Whether open_working_set() can be called: Options::working_set.
   [[nodiscard]] bool has_working_set() const { return working_set_.has_value(); }
   /// What the workers' caches have to hold, as of now. Requires: `now` never decreases.
@@ -232,12 +235,17 @@ class Router {
   /// The most blocks of the prompt that any usable worker has cached.
   [[nodiscard]] std::uint32_t deepest_cache(const RouteQuery& query) const;
   void note_session(const RouteQuery& query, WorkerId chosen, TimePoint now);
+  /// How much the mean over the last decisions counts of one.
+  static constexpr double kMeanShare = 1.0 / 256;
+  /// Of the prompt of the last look-up, so many leading blocks are in the cache of a worker, usable or not, or are
+  /// computed just now.
+  [[nodiscard]] std::uint32_t deepest_anywhere() const;
   /// The prompt goes to the chosen worker; some usable one has cached so many blocks of it.
-  void note_insertion(const Candidate& chosen, std::span<const kv::BlockHash> prompt, std::uint32_t known_blocks,
-                      const FleetView& fleet);
+  void note_insertion(const RouteQuery& query, const Candidate& chosen, std::span<const kv::BlockHash> prompt,
+                      std::uint32_t known_blocks, const FleetView& fleet);
   /// Of the prompt, so many leading blocks were computed somewhere a moment ago.
   void note_recomputed(const Candidate& chosen, std::uint32_t known_blocks, std::uint32_t prompt_tokens);
-  /// KV memory of the available workers.
+  /// KV memory of the workers that are in use.
   [[nodiscard]] std::uint64_t fleet_blocks(const FleetView& fleet);
   [[nodiscard]] bool has_affinity(const RouteQuery& query) const {
     return affinity_.form != spec::SessionAffinitySpec::Form::kOff && query.session != 0 &&
@@ -253,6 +261,8 @@ class Router {
   /// Fills candidates_, leaving out those that do not matter, and returns the position of the chosen one.
   [[nodiscard]] std::size_t choose(const RouteQuery& query, const PolicyQuery& policy_query,
                                    std::span<const WorkerView> fleet, TimePoint now);
+  [[nodiscard]] AdmissionCheck::TurnedDown turned_down_request(const RouteQuery& query,
+                                                               const PolicyQuery& policy_query) const;
   /// The position of the choice among the candidates that `check` admits, and leaves out the others; nothing if it
   /// admits none. Requires: all have forecasts, and `check` was asked about `turned_down`.
   [[nodiscard]] std::optional<std::size_t> choose_admitted(WorkerId turned_down, const PolicyQuery& policy_query,
@@ -285,6 +295,7 @@ class Router {
   ReusedPrefixes reused_;
   std::optional<WorkingSet> working_set_;
   double recomputed_prefill_ms_ = 0;
+  double mean_waiting_ = 0;  // RoutingPolicy::found_waiting() as decisions found it
   GhostCache ghosts_;
   std::uint64_t fleet_blocks_ = 0;          // of KV memory
   std::uint64_t fleet_blocks_version_ = 0;  // of the fleet that has them

@@ -55,6 +55,7 @@ void Router::remove_peer_requests(WorkerId worker) {
   for (const RequestHandle handle : there) {
     RoutedRequest& request = *requests_.find(handle);
     if (working_set_) working_set_->end(request.worker, request.blocks, false, TimePoint());
+    ghosts_.take_back(request.worker, routing::view(request.blocks));
     loads_.remove(request);
     --peer_requests_;
     requests_.erase(handle);

@@ -85,6 +85,19 @@ void Router::replicate_hot_prefix(const RouteQuery& query) {
   });
 }
 
+AdmissionCheck::TurnedDown Router::turned_down_request(const RouteQuery& query, const PolicyQuery& policy_query) const {
+  const PrefixUse::Popularity shared = loads_.deepest_shared(view(query.blocks), AdmissionCheck::kShared);
+  const auto has_it = [&](const UsableWorker& usable) {
+    const std::size_t i = usable.worker.value();
+    return std::max(depths_[i].blocks, shared_[i]) >= shared.blocks;
+  };
+  return {.prompt_tokens = policy_query.prompt_tokens,
+          .shared_tokens = shared.blocks * block_size_,
+          .sharers = shared.prompts,
+          .copies = static_cast<std::uint32_t>(std::ranges::count_if(usable_.all(), has_it)),
+          .recomputed = policy_query.recomputed};
+}
+
 // A policy may choose a worker with a long wait although another has none: round robin always, others for a cache.
 std::optional<std::size_t> Router::choose_admitted(WorkerId turned_down, const PolicyQuery& policy_query,
                                                    AdmissionCheck& check) {

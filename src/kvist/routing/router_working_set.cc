@@ -23,18 +23,29 @@ void Router::note_recomputed(const Candidate& chosen, std::uint32_t known_blocks
   recomputed_prefill_ms_ += chosen.forecast.prefill_ms * static_cast<double>(again) / static_cast<double>(all);
 }
 
-void Router::note_insertion(const Candidate& chosen, std::span<const kv::BlockHash> prompt, std::uint32_t known_blocks,
-                            const FleetView& fleet) {
-  const GhostCache::Found found{
-      .anywhere = known_blocks, .there = chosen.cached_blocks, .exact = chosen.trust == CacheTrust::kExact};
+std::uint32_t Router::deepest_anywhere() const {
+  std::uint32_t most = 0;
+  for (const WorkerId worker : caches_.known()) most = std::max(most, depths_[worker.value()].blocks);
+  // The other modes do not count prompts in flight as cached. But they were not evicted.
+  const bool has_prompts_in_flight = mode_ == spec::RoutingMode::kKv || mode_ == spec::RoutingMode::kClairvoyant;
+  return has_prompts_in_flight ? most : std::max(most, std::ranges::max(shared_));
+}
+
+// A request that reads no cache computes what is there all the same: then nobody knows what was evicted.
+void Router::note_insertion(const RouteQuery& query, const Candidate& chosen, std::span<const kv::BlockHash> prompt,
+                            std::uint32_t known_blocks, const FleetView& fleet) {
+  const GhostCache::Found found{.anywhere = std::max(known_blocks, deepest_anywhere()),
+                                .there = chosen.cached_blocks,
+                                .exact = chosen.trust == CacheTrust::kExact && query.reads_cache};
   ghosts_.on_routed(chosen.worker, prompt, found, fleet_blocks(fleet));
 }
 
+// A worker that only gets nothing for a while keeps its cache.
 std::uint64_t Router::fleet_blocks(const FleetView& fleet) {
   if (fleet.is_still(fleet_blocks_version_)) return fleet_blocks_;
   fleet_blocks_ = 0;
   for (std::uint32_t i = 0; i < fleet.size(); ++i) {
-    if (fleet[i].available) {
+    if (fleet[i].available || fleet[i].group != WorkerView::kOutOfUse) {
       fleet_blocks_ += in_blocks_of(block_size_, fleet[i].limits).kv_blocks;
     } else {
       ghosts_.clear(WorkerId(i));
