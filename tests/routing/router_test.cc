@@ -85,6 +85,30 @@ TEST_F(RouterTest, APrefixOfManyPromptsInFlightShouldHaveAFurtherCopy) {
   EXPECT_EQ(wanted_at(2), 16U) << "either may get it";
 }
 
+// Half of all prompts begin alike, and one worker of three has that prefix. While nobody waits, that is its share.
+TEST_F(RouterTest, AHotPrefixHasTheMoreCopiesTheMoreWait) {
+  for (WorkerView& worker : fleet_) worker.events_exact = true;
+  const auto wanted_elsewhere = [&](bool they_wait) {
+    Router router = make(spec::RoutingMode::kKv);
+    router.on_kv_events(WorkerId(0), std::vector<kv::KvEvent>{stored(4)});
+    std::uint64_t id = 0;
+    for (std::uint32_t i = 0; i < 60; ++i) {
+      RouteQuery next = query(++id, 17, {WorkerId(1), WorkerId(2)});
+      if (i % 2 == 0) {
+        next = query(id, 16);
+        next.blocks = std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(
+            kv::root_hash({.model = "m", .lora = std::to_string(i), .cache_salt = ""}), tokens(16), kBlockSize));
+      }
+      const auto decision = router.route(next, fleet_, now_);
+      if (!they_wait) router.on_first_token(decision->request, now_);
+    }
+    (void)router.route(query(++id, 17), fleet_, now_);
+    return router.log().newest(0).candidates[1].replicate_tokens;
+  };
+  EXPECT_EQ(wanted_elsewhere(false), 0U);
+  EXPECT_EQ(wanted_elsewhere(true), 16U);
+}
+
 TEST_F(RouterTest, APromptThatDisplacesReusedPrefixesIsForecastToDoSo) {
   Router router({.model = "m",
                  .block_size = kBlockSize,

@@ -89,6 +89,12 @@ class CacheKnowledge {
              std::initializer_list<PrefixUse::LookUp> besides = {});
   /// Of the last match(): in ascending order, the workers that may have a depth that is not 0.
   [[nodiscard]] std::span<const WorkerId> known() const { return known_; }
+  /// Of the last match(): the leading blocks that the worker has computed, as far as is known, apart from requests that
+  /// are there now.
+  [[nodiscard]] std::uint32_t computed(WorkerId worker) const {
+    const std::size_t i = worker.value();
+    return std::max(by_events_[i], recently_ended_depths_[i]);
+  }
   /// How well the worker's cache is known, if its event stream is exact, or is not.
   [[nodiscard]] CacheTrust trust(WorkerId worker, bool events_exact) const {
     return weights_[worker.value()].trust(events_exact);
