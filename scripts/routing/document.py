@@ -170,7 +170,8 @@ much a worker's own first tokens count, and how many copies a hot prefix has, on
 nine workloads with seeds 21 to 28 and on seven with seeds 51 to 64. That equal workers take turns was chosen on short answers and checked on twelve with seeds 65 to 96. That a prompt displaces no more
 than is worth keeping was found on long prompts with seeds 97 to 104 and checked on eleven with seeds 97 to 108. What a prompt's blocks evict
 came in because this page missed bars of code completion and of mixtures; its weight was chosen on these and the day with seeds 210 to 219 and
-checked on eleven with seeds 261 to 264. On the other workloads nothing was tuned. The other policies have their published defaults.
+checked on eleven with seeds 261 to 264. That a hot prefix has the more copies the more wait was chosen on retrieval and the large fleet with seeds
+271 to 273 and checked on nine with seeds 271 to 278. On the other workloads nothing was tuned. The other policies have their published defaults.
 
 A load is a share of the fleet's capacity, which is the largest rate at which the best of three policies still keeps up
 (`scripts/routing/capacity.py` says how it is found, `scripts/routing/capacities.json` has the rates). *Slowdown* is a request's time to first
