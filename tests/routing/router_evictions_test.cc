@@ -21,12 +21,14 @@ constexpr WorkerId kSecond{1};
 
 std::vector<TokenId> tokens_of(std::uint32_t file) {
   std::vector<TokenId> tokens;
+  tokens.reserve(kBlocks * kBlockSize);
   for (std::uint32_t i = 0; i < kBlocks * kBlockSize; ++i) tokens.emplace_back(1'000 * file + i);
   return tokens;
 }
 
 std::vector<kv::ExternalHash> names_of(std::uint32_t file) {
   std::vector<kv::ExternalHash> names;
+  names.reserve(kBlocks);
   for (std::uint32_t i = 0; i < kBlocks; ++i) names.emplace_back(1'000 * file + i);
   return names;
 }
@@ -199,6 +201,7 @@ class RouterEvictionsInMode : public RouterEvictions {
 TEST_P(RouterEvictionsInMode, AnotherPromptInFlightWasNotEvicted) {
   for (std::uint32_t file = 1; file <= 50; ++file) {
     std::vector<Decision> together;
+    together.reserve(4);
     for (int i = 0; i < 4; ++i) together.push_back(route(query(file)));
     for (const Decision& decision : together) compute(decision, file);
   }
