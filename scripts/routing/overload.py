@@ -18,7 +18,7 @@ import page  # noqa: E402
 import simulation  # noqa: E402
 import workloads  # noqa: E402
 
-WORKLOADS = ["chat", "long_prompts", "retrieval", "agents", "code_completion", "short_answers", "reasoning", "mixture", "day"]
+WORKLOADS = ["chat", "long_prompts", "retrieval", "agents", "code_completion", "short_answers", "reasoning", "mixture", "day", "large_fleet"]
 LOADS = [60, 80, 95, 120]
 SETTINGS = {"with": ", admission: {enabled: true}", "without": ""}
 
