@@ -168,7 +168,8 @@ def a_full_disk_keeps_what_was_finished():
     with tempfile.TemporaryDirectory() as folder:
         def small_files():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write that does not fit is an error, as on a full disk
-            resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, size // 2))
+            # Room for some ten of the levels. With half of the size it was one, and none if two were written by turns.
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size * 3 // 4, size * 3 // 4))
 
         full = subprocess.run(command("simulate", folder, SIMULATED), capture_output=True, text=True, timeout=200, preexec_fn=small_files)
         assert full.returncode != 0, full.stdout
