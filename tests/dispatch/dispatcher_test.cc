@@ -492,6 +492,20 @@ TEST_P(OneBadWorkerOf, IsEjectedAfterFiveFailuresAndNoClientNotices) {
   expect_no_load();
 }
 
+// A refusal has cost nothing; an answer that is too large was computed.
+TEST_F(OneBadWorker, TheOtherOpinionOnAnAnswerThatIsTooLargeIsPaid) {
+  const auto until_it_failed = [&](AttemptFailure failure) {
+    while (run(bad_, failure).front() != bad_) {
+    }
+  };
+  until_it_failed(AttemptFailure::kUnauthorized);
+  EXPECT_EQ(dispatcher_.counters().free_retries, 1U);
+  EXPECT_EQ(dispatcher_.counters().paid_retries, 0U);
+  until_it_failed(AttemptFailure::kTooLarge);
+  EXPECT_EQ(dispatcher_.counters().free_retries, 1U);
+  EXPECT_EQ(dispatcher_.counters().paid_retries, 1U);
+}
+
 TEST_P(OneBadWorkerOf, IsEjectedForTwiceAsLongWhenItFailsItsTrial) {
   for (int i = 0; i < 30; ++i) (void)run(bad_, GetParam());
   ASSERT_EQ(fleet_.worker(bad_).ejection, Ejection::kOut);

@@ -209,9 +209,7 @@ Result<Decision> Router::route(const RouteQuery& query, const FleetView& fleet, 
 
 void Router::look_up(const RouteQuery& query, const BlockKeys& keys, const FleetView& fleet, TimePoint now) {
   const auto blocks = query.reads_cache ? view(keys) : std::span<const kv::BlockHash>();
-  // Prompts in flight count as cached in mode kv only: the published costs of the other modes count what events report.
-  const bool as_kv = mode_ == spec::RoutingMode::kKv || mode_ == spec::RoutingMode::kClairvoyant;
-  caches_.match(blocks, fleet, shared_, as_kv, now, depths_,
+  caches_.match(blocks, fleet, shared_, counts_prompts_in_flight(), now, depths_,
                 {loads_.look_up(shared_), reused_.look_up(reused_depths_)});
 }
 

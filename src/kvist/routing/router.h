@@ -235,6 +235,10 @@ class Router {
   /// The most blocks of the prompt that any usable worker has cached.
   [[nodiscard]] std::uint32_t deepest_cache(const RouteQuery& query) const;
   void note_session(const RouteQuery& query, WorkerId chosen, TimePoint now);
+  /// Whether prompts in flight count as cached: the published costs of the other modes count what events report.
+  [[nodiscard]] bool counts_prompts_in_flight() const {
+    return mode_ == spec::RoutingMode::kKv || mode_ == spec::RoutingMode::kClairvoyant;
+  }
   /// How much the mean over the last decisions counts of one.
   static constexpr double kMeanShare = 1.0 / 256;
   /// Of the prompt of the last look-up, so many leading blocks are in the cache of a worker, usable or not, or are

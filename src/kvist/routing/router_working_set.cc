@@ -26,9 +26,7 @@ void Router::note_recomputed(const Candidate& chosen, std::uint32_t known_blocks
 std::uint32_t Router::deepest_anywhere() const {
   std::uint32_t most = 0;
   for (const WorkerId worker : caches_.known()) most = std::max(most, depths_[worker.value()].blocks);
-  // The other modes do not count prompts in flight as cached. But they were not evicted.
-  const bool has_prompts_in_flight = mode_ == spec::RoutingMode::kKv || mode_ == spec::RoutingMode::kClairvoyant;
-  return has_prompts_in_flight ? most : std::max(most, std::ranges::max(shared_));
+  return counts_prompts_in_flight() ? most : std::max(most, std::ranges::max(shared_));
 }
 
 // A request that reads no cache computes what is there all the same: then nobody knows what was evicted.
