@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "kvist/base/id.h"
@@ -34,9 +35,11 @@ class FleetLatency {
   /// The evidence of a whole answer is less by this factor than that of one whose tokens were seen. With all of it two
   /// equal workers with a few requests each looked more different than their loads differed (equal_workers_test.cc).
   static constexpr double kWholeAnswer = 0.5;
+  /// First tokens that come within this share of a decode step are of the same step.
+  static constexpr double kSameStep = 0.5;
 
   FleetLatency(std::size_t workers, const spec::StepTimeSpec& prior)
-      : fleet_(prior), workers_(workers, Worker(prior)) {}
+      : fleet_(prior), workers_(workers, Worker(prior)), last_steps_(workers) {}
 
   /// What is expected of one worker at one time, by the functions of LatencyModel. Valid until the next observation.
   class Expectation {
@@ -90,12 +93,33 @@ class FleetLatency {
     fleet_.observe_step(batch, context_tokens, gap_ms);
     take_evidence(worker, gap_ms / 1e3, now);
   }
-  void observe_first_token(WorkerId id, const FirstTokenSample& sample, TimePoint now) {
+  /// Engines compute several short prompts in one step. Their first tokens come at once, and the time since the step
+  /// before is what they took together. So a first token behind another one is learned from once the next step's comes,
+  /// or none is left that could come beside it: `more_wait` says whether there is. `step_ms`: what a step takes at
+  /// least.
+  void observe_first_token(WorkerId id, const FirstTokenSample& sample, double step_ms, bool more_wait, TimePoint now) {
+    std::optional<FirstTokenSample>& step = last_steps_[id.value()];
+    const bool is_behind = sample.behind_ms > 0;
+    if (step && is_behind && sample.ttft_ms - sample.behind_ms < kSameStep * step_ms) {
+      step->beside.add(sample.work);
+      step->beside.add(sample.between);
+      workers_[id.value()].model.observe_first_token_beside(sample);
+      fleet_.observe_first_token_beside(sample);
+    } else {
+      end_step(id, now);
+      step = sample;
+    }
+    if (!more_wait || !is_behind) end_step(id, now);
+    take_evidence(workers_[id.value()], sample.ttft_ms / 1e3, now);
+  }
+  /// What comes next does not come beside the last first token.
+  void end_step(WorkerId id, TimePoint now) {
+    std::optional<FirstTokenSample>& step = last_steps_[id.value()];
+    if (!step) return;
     Worker& worker = workers_[id.value()];
-    const double spanned_s = sample.ttft_ms / 1e3;
-    if (worker.model.observe_first_token(sample)) learn_first_token(worker, spanned_s, now);
-    (void)fleet_.observe_first_token(sample);
-    take_evidence(worker, spanned_s, now);
+    if (worker.model.observe_first_token(*step)) learn_first_token(worker, step->ttft_ms / 1e3, now);
+    (void)fleet_.observe_first_token(*step);
+    step.reset();
   }
 
   void observe_whole_answer(WorkerId id, const WholeAnswerSample& sample, TimePoint now) {
@@ -108,7 +132,10 @@ class FleetLatency {
   }
 
   /// The id belongs to another worker from here on. What the fleet's model learned from the old one stays.
-  void forget(WorkerId id, const spec::StepTimeSpec& prior) { workers_.at(id.value()) = Worker(prior); }
+  void forget(WorkerId id, const spec::StepTimeSpec& prior) {
+    workers_.at(id.value()) = Worker(prior);
+    last_steps_[id.value()].reset();
+  }
 
   /// The model of all workers together.
   [[nodiscard]] const LatencyModel& fleet() const { return fleet_; }
@@ -141,6 +168,8 @@ class FleetLatency {
 
   LatencyModel fleet_;
   std::vector<Worker> workers_;  // by WorkerId
+  /// The oldest of the first tokens of each worker's last step, if it was not learned from yet.
+  std::vector<std::optional<FirstTokenSample>> last_steps_;
 };
 
 }  // namespace kvist::routing

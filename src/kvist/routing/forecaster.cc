@@ -235,22 +235,25 @@ void Forecaster::on_first_token(RoutedRequest& request, TimePoint now) {
   if (!std::exchange(expected.open, false)) return;
   Worker& worker = workers_[request.worker.value()];
   PrefillQueue& prompts = worker.prompts;
+  const double behind_ms = std::max(0.0, to_milliseconds(prompts.last_first_token() - expected.routed));
+  prompts.on_first_token(request.id, now);
   // Only requests that had a slot are learned from: the model would take a wait for a slot for slow prefill.
   if (expected.has_slot && !worker.admission.stalled() && !request.of_peer) {
-    latency_.observe_first_token(
-        request.worker,
-        {.ttft_ms = to_milliseconds(now - expected.routed),
-         .queue_ms = expected.queue_ms,
-         .step_ms = expected.step_ms,
-         .work = work_of(request.prompt_tokens, request.uncached_tokens),
-         .ahead_tokens = expected.ahead_tokens,
-         .behind_ms = std::max(0.0, to_milliseconds(prompts.last_first_token() - expected.routed)),
-         .between = later_work(expected.unseen_work, worker.unseen_before_last)},
-        now);
+    const double step_ms = worker.decoding > 0 ? std::min(expected.step_ms, worker.step_ms) : expected.step_ms;
+    latency_.observe_first_token(request.worker,
+                                 {.ttft_ms = to_milliseconds(now - expected.routed),
+                                  .queue_ms = expected.queue_ms,
+                                  .step_ms = expected.step_ms,
+                                  .work = work_of(request.prompt_tokens, request.uncached_tokens),
+                                  .ahead_tokens = expected.ahead_tokens,
+                                  .behind_ms = behind_ms,
+                                  .between = later_work(expected.unseen_work, worker.unseen_before_last)},
+                                 step_ms, prompts.oldest_stream() != nullptr, now);
+  } else {
+    latency_.end_step(request.worker, now);
   }
   if (!request.of_peer) worker.unseen_before_last = expected.unseen_work;
   if (!request.of_peer) worker.whole_answers = 0;
-  prompts.on_first_token(request.id, now);
   worker.admission.on_admitted([&] { return running_blocks(request.worker); }, now);
 }
 
@@ -341,6 +344,7 @@ void Forecaster::on_progress(const RoutedRequest& request, std::uint64_t tokens,
   if (worker.clock != request.id) {
     if (worker.clock != RequestId()) return;
     worker.clock = request.id;
+    worker.new_clock = true;
     worker.clean = false;
   }
   tick(request.worker, loads_->load(request.worker).context_tokens, now);
@@ -350,6 +354,7 @@ std::size_t Forecaster::ticking(WorkerId id, std::span<const RequestId> run) {
   Worker& worker = workers_[id.value()];
   if (worker.clock == RequestId()) {
     worker.clock = run.front();
+    worker.new_clock = true;
     worker.clean = false;
   }
   const auto place = std::ranges::find(run, worker.clock);
@@ -364,6 +369,7 @@ void Forecaster::tick(WorkerId id, std::uint64_t context, TimePoint now) {
   Worker& worker = workers_[id.value()];
   const WorkerLoad& load = loads_->load(id);
   const double gap_ms = to_milliseconds(now - worker.clocked);
+  if (!std::exchange(worker.new_clock, false)) worker.step_ms = gap_ms;
   const bool decodes_only = only_decodes(id);
   if (worker.clean && decodes_only && worker.decoding == load.decoding && gap_ms > 0 && gap_ms < kLongestStepMs)
     latency_.observe_step(id, load.decoding, context, gap_ms, now);

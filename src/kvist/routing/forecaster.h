@@ -129,7 +129,9 @@ class Forecaster {
     RequestId clock;
     TimePoint clocked;
     std::uint32_t decoding = 0;
-    bool clean = false;  // only decoding went on since then
+    bool clean = false;      // only decoding went on since then
+    bool new_clock = false;  // it has not timed a step yet
+    double step_ms = 0;      // the last one that one request's tokens timed
     PrefillQueue prompts;
     Admission admission;
     ReturningRequests returning;

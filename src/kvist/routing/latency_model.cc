@@ -135,6 +135,11 @@ bool LatencyModel::observe_first_token(const FirstTokenSample& sample) {
   return learned;
 }
 
+void LatencyModel::observe_first_token_beside(const FirstTokenSample& sample) {
+  first_token_error_.observe(sample.queue_ms + first_token_ms(sample.step_ms, sample.work), sample.ttft_ms);
+  filter_.drift();
+}
+
 // elapsed = queue + first token + prefill of those who came later + steps x step. All are learned at once, because what
 // one of them was follows only from how they vary together: an error of the steps that was taken for a noise would end
 // up in the first token's weights, a little with each answer.
@@ -177,14 +182,17 @@ double LatencyModel::first_token_after_ms(const WholeAnswerSample& sample) const
 }
 
 // When the first token of the prompt before it came, the request was in the engine and its prompt was the next. So the
-// time from then on is one step plus its prefill. Two first tokens of the same step say nothing about prefill.
+// time from then on is one step plus the prefill of all that was computed in it. Two first tokens of the same step say
+// nothing about prefill.
 bool LatencyModel::observe_prefill(const FirstTokenSample& sample) {
   const double gap_ms = sample.ttft_ms - sample.behind_ms;
-  const double expected = prefill_ms(sample.work) + prefill_ms_of(sample.between);
+  PrefillSum all = sample.between;
+  all.add(sample.beside);
+  all.add(sample.work);
+  const double expected = prefill_ms_of(all);
   if (gap_ms < sample.step_ms || expected < sample.step_ms) return false;
   const double observed = std::clamp(gap_ms - sample.step_ms, expected / kOutlier, expected * kOutlier);
-  filter_.learn({0, 0, sample.work.uncached + sample.between.uncached, sample.work.pairs() + sample.between.pairs, 0},
-                observed, kNoise * std::max(expected, observed) + sample.step_ms);
+  filter_.learn({0, 0, all.uncached, all.pairs, 0}, observed, kNoise * std::max(expected, observed) + sample.step_ms);
   return true;
 }
 

@@ -39,6 +39,7 @@ struct FirstTokenSample {
   double ahead_tokens = 0;  ///< uncached tokens of the prompts that were queued before it when it came
   double behind_ms = 0;     ///< from its routing until the last first token before its own; 0: none came in between
   PrefillSum between = {};  ///< of prompts that were computed in that time and whose first tokens nobody saw
+  PrefillSum beside = {};   ///< of the other prompts that were computed in its step; only if one came before it
 };
 
 /// An answer that came at once. The first four are those of FirstTokenSample.
@@ -82,6 +83,8 @@ class LatencyModel {
   void observe_step(std::uint32_t batch, std::uint64_t context_tokens, double gap_ms);
   /// Returns whether the weights were learned from it. Not every first token says something about them.
   bool observe_first_token(const FirstTokenSample& sample);
+  /// The same for one that came in a step of which another first token is observed.
+  void observe_first_token_beside(const FirstTokenSample& sample);
   /// Learns from the sum of a time to first token and of the steps after it. What one of the two was follows from what
   /// is known of the other, and counts the less, the less is known of that. Of steps only one factor for all batch
   /// sizes is learned.

@@ -22,6 +22,10 @@ struct PrefillSum {
     uncached += work.uncached;
     pairs += work.pairs();
   }
+  void add(const PrefillSum& other) {
+    uncached += other.uncached;
+    pairs += other.pairs;
+  }
   void subtract(const PrefillSum& other) {
     uncached -= other.uncached;
     pairs -= other.pairs;
