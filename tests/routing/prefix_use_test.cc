@@ -99,6 +99,46 @@ TEST(PrefixUse, CountsAsBlockByBlock) {
   }
 }
 
+TEST(PrefixUse, CountsThoseThatWait) {
+  struct Booking {
+    WorkerId worker;
+    BlockKeys keys;
+    bool waits = true;
+  };
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
+    SCOPED_TRACE(seed);
+    RandomStream random(seed);
+    PrefixUse use;
+    std::vector<Booking> booked;
+    const auto any = [&] { return static_cast<std::size_t>(random.uniform_int(0, std::ssize(booked) - 1)); };
+    for (int step = 0; step < 2'000; ++step) {
+      const std::int64_t what = random.uniform_int(0, 99);
+      if (booked.empty() || what < (step < 1'500 ? 45 : 10)) {
+        const WorkerId worker(static_cast<std::uint32_t>(random.uniform_int(0, 2)));
+        booked.push_back({.worker = worker, .keys = std::make_shared<const Prompt>(random_prompt(random))});
+        use.add_waiting(worker, booked.back().keys);
+      } else if (Booking& one = booked[any()]; one.waits) {
+        use.end_wait(one.keys);
+        one.waits = false;
+      } else {
+        std::swap(one, booked.back());
+        use.remove(booked.back().worker, booked.back().keys);
+        booked.pop_back();
+      }
+      const Prompt asked = random_prompt(random);
+      const auto found = use.deepest_shared(asked, 2);
+      const auto begins_alike = [&](const Booking& booking) {
+        return booking.keys->size() >= found.blocks &&
+               std::equal(asked.begin(), asked.begin() + found.blocks, booking.keys->begin());
+      };
+      if (found.blocks == 0) continue;
+      ASSERT_EQ(found.prompts, std::ranges::count_if(booked, begins_alike));
+      ASSERT_EQ(found.waiting,
+                std::ranges::count_if(booked, [&](const Booking& one) { return one.waits && begins_alike(one); }));
+    }
+  }
+}
+
 BlockKeys keys(std::initializer_list<std::uint64_t> hashes) {
   Prompt prompt;
   for (const std::uint64_t hash : hashes) prompt.emplace_back(hash);

@@ -440,33 +440,5 @@ TEST_F(RouterTest, TheSameHistoryGivesTheSameDecisions) {
   }
 }
 
-TEST_F(RouterTest, AHotPrefixIsCopiedToAsManyWorkersAsItsShareOfTheLoad) {
-  Router router({.model = "m", .block_size = 4, .workers = 4, .mode = spec::RoutingMode::kKv, .seed = 1});
-  const std::vector<WorkerView> fleet(4, WorkerView{.available = true, .events_exact = true, .limits = {}});
-  const std::vector<TokenId> prefix(400, TokenId(7));
-  const kv::BlockHash root = kv::root_hash({.model = "m", .lora = "", .cache_salt = ""});
-  kv::BlockStored stored;
-  stored.block_size = 4;
-  stored.tokens = prefix;
-  for (std::uint64_t i = 0; i < 100; ++i) stored.hashes.emplace_back(i + 1);
-  EXPECT_EQ(router.on_kv_events(WorkerId(2), std::vector<kv::KvEvent>{stored}), 0U);
-  std::map<std::uint32_t, int> requests;
-  for (std::uint32_t id = 1; id <= 40; ++id) {
-    std::vector<TokenId> prompt = prefix;
-    for (std::uint32_t i = 0; i < 8; ++i) prompt.emplace_back(1'000 + 10 * id + i);
-    const RouteQuery query{
-        .request = RequestId(id),
-        .prompt_tokens = static_cast<std::uint32_t>(prompt.size()),
-        .blocks = std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(root, prompt, 4)),
-        .excluded = {}};
-    const auto decision = router.route(query, fleet, TimePoint{});
-    ASSERT_TRUE(decision);
-    ++requests[decision->worker.value()];
-  }
-  // All requests begin with the prefix, so it should be on all workers: the others got some requests although they
-  // lacked it.
-  EXPECT_EQ(requests.size(), 4U);
-}
-
 }  // namespace
 }  // namespace kvist::routing::router_test

@@ -12,10 +12,12 @@ bool is_counted_only(const RoutedRequest& request) {
 
 void LoadTracker::add(const RoutedRequest& request) {
   WorkerLoad& load = loads_.at(request.worker.value());
-  load.prompt_blocks += is_counted_only(request) ? request.new_blocks : prompts_.add(request.worker, request.blocks);
+  load.prompt_blocks +=
+      is_counted_only(request) ? request.new_blocks : prompts_.add_waiting(request.worker, request.blocks);
   load.prefill_tokens += request.uncached_tokens;
   own_blocks_[request.worker.value()] += request.own_blocks;
   ++load.requests;
+  ++waiting_;
   progress_[request.worker.value()].add(0);
   ++requests_;
 }
@@ -25,6 +27,7 @@ void LoadTracker::on_first_token(RoutedRequest& request) {
   request.assumed = false;
   if (request.decoding) return;
   request.decoding = true;
+  end_wait(request);
   WorkerLoad& load = loads_[request.worker.value()];
   load.prefill_tokens -= request.uncached_tokens;
   load.context_tokens += request.prompt_tokens + request.output_tokens;
@@ -52,8 +55,14 @@ void LoadTracker::on_run_step(WorkerId worker, std::uint64_t requests) {
   load.context_tokens += requests;
 }
 
+void LoadTracker::end_wait(const RoutedRequest& request) {
+  --waiting_;
+  if (!is_counted_only(request)) prompts_.end_wait(request.blocks);
+}
+
 void LoadTracker::remove(const RoutedRequest& request) {
   WorkerLoad& load = loads_[request.worker.value()];
+  if (!request.decoding) end_wait(request);
   load.prompt_blocks -= is_counted_only(request) ? request.new_blocks : prompts_.remove(request.worker, request.blocks);
   if (request.assumed) --assumed_[request.worker.value()];
   if (request.decoding) {

@@ -67,14 +67,19 @@ class LoadTracker {
     return prompts_.deepest_shared(prompt, prompts);
   }
   [[nodiscard]] std::size_t requests() const { return requests_; }
+  /// Those that wait for their first token.
+  [[nodiscard]] std::size_t waiting() const { return waiting_; }
 
  private:
+  void end_wait(const RoutedRequest& request);
+
   std::vector<WorkerLoad> loads_;          // by WorkerId
   std::vector<std::uint64_t> own_blocks_;  // by WorkerId
   std::vector<std::uint32_t> assumed_;     // by WorkerId
   std::vector<OutputProgress> progress_;   // by WorkerId
   PrefixUse prompts_;
   std::size_t requests_ = 0;
+  std::size_t waiting_ = 0;
 };
 
 }  // namespace kvist::routing

@@ -63,6 +63,7 @@ void PrefixUse::split(std::unique_ptr<Node>& node, std::size_t at) {
   upper->workers = node->workers;
   upper->users = node->users;
   upper->prompts = node->prompts;
+  upper->waiting = node->waiting;
   node->begin = upper->end;
   const kv::BlockHash first = node->edge().front();
   upper->children[first] = std::move(node);
@@ -110,6 +111,30 @@ std::uint64_t PrefixUse::add(WorkerId worker, const BlockKeys& prompt, std::size
     level = &node->children;
   }
   return unshared;
+}
+
+std::uint64_t PrefixUse::add_waiting(WorkerId worker, const BlockKeys& prompt) {
+  const std::uint64_t unshared = add(worker, prompt);
+  for_each_node(prompt, [](Node& node) { ++node.waiting; });
+  return unshared;
+}
+
+void PrefixUse::end_wait(const BlockKeys& prompt) {
+  for_each_node(prompt, [](Node& node) { --node.waiting; });
+}
+
+// Requires: the prompt is booked, so that each node on its way is a part of it.
+template <class Visit>
+void PrefixUse::for_each_node(const BlockKeys& prompt, Visit visit) {
+  const auto blocks = view(prompt);
+  Children* level = &roots_;
+  for (std::size_t at = 0; at < blocks.size();) {
+    std::unique_ptr<Node>* const found = level->find(blocks[at]);
+    KVIST_CHECK(found != nullptr, "the prompt is booked");
+    visit(**found);
+    at += (*found)->edge().size();
+    level = &(*found)->children;
+  }
 }
 
 std::uint64_t PrefixUse::remove(WorkerId worker, const BlockKeys& prompt, std::size_t length_limit) {
@@ -244,7 +269,7 @@ PrefixUse::Popularity PrefixUse::deepest_shared(std::span<const kv::BlockHash> p
     const Node& node = **found;
     const std::size_t length = common(node.edge(), prompt.subspan(depth));
     depth += length;
-    deepest = {.blocks = static_cast<std::uint32_t>(depth), .prompts = node.prompts};
+    deepest = {.blocks = static_cast<std::uint32_t>(depth), .prompts = node.prompts, .waiting = node.waiting};
     if (length < node.edge().size()) break;
     level = &node.children;
   }

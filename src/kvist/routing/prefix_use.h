@@ -33,6 +33,10 @@ class PrefixUse {
 
   /// Books a prompt on a worker, or its first `blocks`. Returns how many of them no other booking on the worker has.
   std::uint64_t add(WorkerId worker, const BlockKeys& prompt, std::size_t blocks = kAll);
+  /// The same for a prompt that waits for its first token, until end_wait().
+  std::uint64_t add_waiting(WorkerId worker, const BlockKeys& prompt);
+  /// Requires: the prompt is booked, as one that waits.
+  void end_wait(const BlockKeys& prompt);
   /// Takes a booking back. Returns how many of its blocks no other booking on the worker has. Requires: it was booked,
   /// with as many blocks.
   std::uint64_t remove(WorkerId worker, const BlockKeys& prompt, std::size_t blocks = kAll);
@@ -58,6 +62,7 @@ class PrefixUse {
   struct Popularity {
     std::uint32_t blocks = 0;
     std::uint32_t prompts = 0;
+    std::uint32_t waiting = 0;  ///< of these, those that wait for their first token
   };
   /// The deepest prefix of `prompt` that at least `prompts` prompts in flight share; {0, 0} where there is none.
   [[nodiscard]] Popularity deepest_shared(std::span<const kv::BlockHash> prompt, std::uint32_t prompts) const;
@@ -75,6 +80,7 @@ class PrefixUse {
     std::vector<std::pair<WorkerId, std::uint32_t>>
         users;                  // number of prompts that run through this node per worker, by worker
     std::uint32_t prompts = 0;  // the sum over all workers
+    std::uint32_t waiting = 0;  // of these
     Children children;
 
     [[nodiscard]] std::span<const kv::BlockHash> edge() const { return view(keys).subspan(begin, end - begin); }
@@ -82,6 +88,8 @@ class PrefixUse {
     bool add_user(WorkerId worker);
     bool remove_user(WorkerId worker);
   };
+  template <class Visit>
+  void for_each_node(const BlockKeys& prompt, Visit visit);
   [[nodiscard]] static std::size_t common(std::span<const kv::BlockHash> a, std::span<const kv::BlockHash> b);
   static void split(std::unique_ptr<Node>& node, std::size_t at);
   static void merge_only_child(Node& node);

@@ -75,9 +75,11 @@ std::uint64_t Router::displaced_blocks(WorkerId worker, std::size_t prompt_block
 }
 
 // A prefix with which a share of all requests begins should be on that share of the workers, and on more of them if so
-// many prompts in flight begin with it that each copy pays (kPromptsPerCopy). Its missing copies cost
-// nothing (Candidate::replicate_tokens), so the next such request may go to any worker that lacks one. Without this
-// rule, further copies would appear only when the workers that hold it are overloaded.
+// many prompts in flight begin with it that each copy pays (kPromptsPerCopy). The same holds of a share of those that
+// wait for their first token, which in a burst behind a new prefix is far larger than that of all in flight: with 200
+// requests in two seconds, two thirds would wait at one worker. Its missing copies cost nothing
+// (Candidate::replicate_tokens), so the next such request may go to any worker that lacks one. Without this rule,
+// further copies would appear only when the workers that hold it are overloaded.
 void Router::replicate_hot_prefix(const RouteQuery& query) {
   const PrefixUse::Popularity hot = loads_.deepest_shared(view(query.blocks), kHotPrompts);
   if (hot.blocks == 0) return;
@@ -91,7 +93,9 @@ void Router::replicate_hot_prefix(const RouteQuery& query) {
   const bool one_more = copies <= computed && ghosts_.recomputed() == 0;
   const double more = one_more ? 1 + std::min(kMoreCopies, kMoreByWaiting * mean_waiting_) : 1;
   const double share = static_cast<double>(hot.prompts * usable_.size()) / static_cast<double>(loads_.requests());
-  const auto deserved = std::max(static_cast<std::size_t>(more * share), std::size_t{hot.prompts / kPromptsPerCopy});
+  const std::size_t of_waiting = hot.waiting < kHotPrompts ? 0 : hot.waiting * usable_.size() / loads_.waiting();
+  const auto deserved =
+      std::max({static_cast<std::size_t>(more * share), std::size_t{hot.prompts / kPromptsPerCopy}, of_waiting});
   if (copies == 0 || copies >= deserved) return;
   usable_.replicate([&](const UsableWorker& usable) {
     return (hot.blocks - std::min(hot.blocks, cached_blocks(usable.worker))) * block_size_;
