@@ -55,5 +55,4 @@ def known():
 
 
 def remember(found):
-    FILE.write_text(json.dumps({workload.name: value for workload in workloads.WORKLOADS
-                                if (value := {**known(), **found}.get(workload.name)) is not None}, indent=2) + "\n")
+    FILE.write_text(json.dumps(known() | found, indent=2) + "\n")

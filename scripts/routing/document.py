@@ -126,7 +126,8 @@ def section(workload, cells, image):
     if len(workload.parts) > 1:
         text += " (" + ", ".join(f"{part.kind} {part.rate:g}/s" for part in workload.parts) + ")"
     rows = [row(cell, mode) for cell in cells for mode in cell.modes]
-    return text + f".\n\n![{workload.name}: TTFT and goodput over load]({image})\n\n" + table(HEADER, rows)
+    shown = f"![{workload.name}: TTFT and goodput over load]({image})\n\n" if image else ""
+    return text + ".\n\n" + shown + table(HEADER, rows)
 
 
 def write(page, chosen, cells, paired, laboratory):
@@ -171,7 +172,9 @@ nine workloads with seeds 21 to 28 and on seven with seeds 51 to 64. That equal 
 than is worth keeping was found on long prompts with seeds 97 to 104 and checked on eleven with seeds 97 to 108. What a prompt's blocks evict
 came in because this page missed bars of code completion and of mixtures; its weight was chosen on these and the day with seeds 210 to 219 and
 checked on eleven with seeds 261 to 264. That a hot prefix has the more copies the more wait was chosen on retrieval and the large fleet with seeds
-271 to 273 and checked on nine with seeds 271 to 278. On the other workloads nothing was tuned. The other policies have their published defaults.
+271 to 273 and checked on nine with seeds 271 to 278; that its share of those who wait counts came in because of
+[another page](routing-untuned.md) and was checked on eight with seeds 271 to 275. On the other workloads nothing was tuned. The other policies
+have their published defaults.
 
 A load is a share of the fleet's capacity, which is the largest rate at which the best of three policies still keeps up
 (`scripts/routing/capacity.py` says how it is found, `scripts/routing/capacities.json` has the rates). *Slowdown* is a request's time to first
