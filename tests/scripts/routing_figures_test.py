@@ -9,6 +9,7 @@ import figures  # noqa: E402
 import learning  # noqa: E402
 import reasons  # noqa: E402
 import simulation  # noqa: E402
+import untuned  # noqa: E402
 import workloads  # noqa: E402
 
 
@@ -69,7 +70,19 @@ def a_swinging_rate_keeps_the_order_and_the_mean():
 
 
 def every_workload_has_a_capacity():
-    assert set(capacity.known()) == {workload.name for workload in workloads.WORKLOADS}
+    assert set(capacity.known()) == {workload.name for workload in [*workloads.WORKLOADS, *untuned.WORKLOADS]}
+
+
+def untuned_traces_are_whole_and_the_same_for_a_seed():
+    for workload in untuned.WORKLOADS:
+        generate = workloads.GENERATORS[workload.parts[0].kind]
+        rows = generate(None, None, workload.guess, workload.seconds, 7)
+        assert rows == generate(None, None, workload.guess, workload.seconds, 7) and rows != generate(None, None, workload.guess, workload.seconds, 8)
+        assert len(rows) > 1000, (workload.name, len(rows))
+        instants = [row["timestamp"] for row in rows]
+        assert instants == sorted(instants) and 0 <= instants[0] and instants[-1] <= workload.seconds * 1000, workload.name
+        assert all(len(row["hash_ids"]) == math.ceil(row["input_length"] / untuned.BLOCK) for row in rows), workload.name
+        assert max(row["input_length"] + row["output_length"] for row in rows) <= workload.fleet.context, workload.name
 
 
 def reasons_are_of_workloads_and_only_of_those_with_misses():
@@ -95,7 +108,7 @@ def learning_is_over_when_all_that_comes_later_is_as_good():
 
 for test in [goodput_counts_what_was_soon_enough_and_fast_enough, bars_are_held_against_the_best_other_and_never_against_clairvoyant,
              beyond_saturation_only_the_tail_and_goodput_count, intervals_are_students, a_swinging_rate_keeps_the_order_and_the_mean,
-             every_workload_has_a_capacity, reasons_are_of_workloads_and_only_of_those_with_misses,
+             every_workload_has_a_capacity, untuned_traces_are_whole_and_the_same_for_a_seed, reasons_are_of_workloads_and_only_of_those_with_misses,
              learning_is_over_when_all_that_comes_later_is_as_good, a_load_is_saturated_by_its_percentage_unless_it_is_known_better]:
     test()
     print("ok     ", test.__name__)

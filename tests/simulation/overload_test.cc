@@ -116,7 +116,9 @@ TEST_P(OverloadInMode, AColdFleetTakesWhatItHasSlotsForAndRecovers) {
     EXPECT_EQ(rig.refused_while_idle(), 0U);
     const auto second_half = rig.goodput(1e9, from_seconds(30 * factor), from_seconds(60 * factor));
     EXPECT_GE(second_half, 0.9 * capacity);
-    EXPECT_LE(rig.ttft_s(0.5, from_seconds(30 * factor), from_seconds(60 * factor)), 0.45 * factor);
+    // Where many are refused, a wait of 50 ms is allowed however fast the engine is.
+    EXPECT_LE(rig.ttft_s(0.5, from_seconds(30 * factor), from_seconds(60 * factor)),
+              std::max(0.05, 0.4 * factor) + 0.005);
     EXPECT_LE(rig.ttft_s(0.99, Duration(0), from_seconds(60 * factor)), 30 + 2 * factor);
   }
 }
