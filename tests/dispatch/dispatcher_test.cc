@@ -492,7 +492,8 @@ TEST_P(OneBadWorkerOf, IsEjectedAfterFiveFailuresAndNoClientNotices) {
   expect_no_load();
 }
 
-// A refusal has cost nothing; an answer that is too large was computed.
+// A refusal has cost nothing; an answer that is too large was computed. Those that were under way when the first one
+// came are free all the same.
 TEST_F(OneBadWorker, TheOtherOpinionOnAnAnswerThatIsTooLargeIsPaid) {
   const auto until_it_failed = [&](AttemptFailure failure) {
     while (run(bad_, failure).front() != bad_) {
@@ -502,7 +503,10 @@ TEST_F(OneBadWorker, TheOtherOpinionOnAnAnswerThatIsTooLargeIsPaid) {
   EXPECT_EQ(dispatcher_.counters().free_retries, 1U);
   EXPECT_EQ(dispatcher_.counters().paid_retries, 0U);
   until_it_failed(AttemptFailure::kTooLarge);
-  EXPECT_EQ(dispatcher_.counters().free_retries, 1U);
+  EXPECT_EQ(dispatcher_.counters().free_retries, 2U);
+  EXPECT_EQ(dispatcher_.counters().paid_retries, 0U);
+  until_it_failed(AttemptFailure::kTooLarge);
+  EXPECT_EQ(dispatcher_.counters().free_retries, 2U);
   EXPECT_EQ(dispatcher_.counters().paid_retries, 1U);
 }
 

@@ -35,6 +35,7 @@ Dispatcher::Dispatcher(const Options& options, Fleet& fleet, routing::Router& ro
       hung_(fleet.size(), false) {
   counters_.by_worker.resize(fleet.size());
   counters_.failures.resize(fleet.size());
+  too_large_since_.resize(fleet.size());
 }
 
 Started Dispatcher::start(const RequestProfile& profile, TimePoint now) {
@@ -195,6 +196,7 @@ void Dispatcher::judge_attempt(DispatchedRequest& live, AttemptFailure failure, 
     case AttemptFailure::kUnauthorized:
     case AttemptFailure::kWrongModel:
     case AttemptFailure::kTooLarge:
+      if (failure == AttemptFailure::kTooLarge) note_too_large(worker, now);
       live.disputes.push_back({.worker = worker,
                                .failure = failure,
                                .problem = std::string(problem),
@@ -214,6 +216,12 @@ void Dispatcher::judge_attempt(DispatchedRequest& live, AttemptFailure failure, 
       break;
   }
   silence_.on_life(worker, now);
+}
+
+void Dispatcher::note_too_large(WorkerId worker, TimePoint now) {
+  constexpr Duration kMemory = std::chrono::minutes(10);
+  TimePoint& since = too_large_since_[worker.value()];
+  if (since == TimePoint{} || now - since > kMemory) since = now;
 }
 
 // A full worker has work, or had some a moment ago. One that says it is full and has none is an outlier.
@@ -237,8 +245,11 @@ void Dispatcher::note_progress(DispatchedRequest& live, std::uint32_t resumed_to
 bool Dispatcher::is_free(const DispatchedRequest& live, AttemptFailure failure) const {
   const Fleet::Worker& worker = fleet_->worker(live.worker);
   if (failure == AttemptFailure::kNoAdapter || worker.retired) return true;
-  // An answer that is too large was computed all the same.
-  if (is_disputed(failure) && failure != AttemptFailure::kTooLarge) return live.disputes.size() == 1;
+  // An answer that is too large was computed all the same. So it is paid, but for those that were under way when the
+  // first one came: of a worker that answers everything so, they may be many more than the budget has.
+  const bool was_found =
+      failure != AttemptFailure::kTooLarge || live.wait.began <= too_large_since_[live.worker.value()];
+  if (is_disputed(failure) && was_found) return live.disputes.size() == 1;
   if (live.free_retries >= options_.max_retries) return false;
   if (live.tries_out) return true;
   if (worker.ejection == Ejection::kOut && live.wait.began <= outliers_.worker(live.worker).since) return true;
@@ -368,6 +379,7 @@ void Dispatcher::forget(WorkerId worker) {
   hung_.at(worker.value()) = false;
   counters_.by_worker[worker.value()] = {};
   counters_.failures[worker.value()] = {};
+  too_large_since_[worker.value()] = {};
   router_->forget(worker);
   fleet_->vacate(worker);
 }

@@ -268,6 +268,7 @@ class Dispatcher {
   [[nodiscard]] bool is_idle_refusal(WorkerId worker, TimePoint now) const;
   void judge_attempt(DispatchedRequest& request, AttemptFailure failure, std::string_view problem, TimePoint now);
   void settle(DispatchedRequest& request, TimePoint now);
+  void note_too_large(WorkerId worker, TimePoint now);
   void settle_disputes_of(routing::RequestHandle attempt, TimePoint now);
   void check_stalls(Findings& findings, TimePoint now);
 
@@ -282,11 +283,12 @@ class Dispatcher {
   WarmUp warm_up_;
   FleetDemand demand_;
   HoldQueue holds_;
-  TimePoint looked_{};        // when release() last did
-  TimePoint next_overdue_{};  // when the next one that waited too long may begin all the same
-  PrefillShare prefill_;      // of requests that were routed
-  PrefillShare recomputed_;   // the part that some worker had computed before
-  std::vector<bool> hung_;    // by WorkerId: its stall was reported as one
+  TimePoint looked_{};                      // when release() last did
+  TimePoint next_overdue_{};                // when the next one that waited too long may begin all the same
+  PrefillShare prefill_;                    // of requests that were routed
+  PrefillShare recomputed_;                 // the part that some worker had computed before
+  std::vector<bool> hung_;                  // by WorkerId: its stall was reported as one
+  std::vector<TimePoint> too_large_since_;  // by WorkerId: the first answer that was too large; the epoch: none was
   /// Attempts of requests with disputes, which a good answer decides.
   struct Disputed {
     routing::RequestHandle attempt;
