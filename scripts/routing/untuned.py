@@ -166,17 +166,17 @@ Made by `make routing-untuned` in virtual time. The page [Routing policies, simu
 written afterwards (`scripts/routing/untuned.py`), in the way in which such a page should break a policy: one prefix, or one document, or one moment, that
 all want at once; prompts with nothing to share; trees; many tenants. The method, the figures and the bars are that page's; {seeds} traces each with seeds
 from {first} on, which nobody has looked at before. They found one fault: on `batch_evaluation` (other seeds) `kv` had half of the goodput of round-robin at
-60 % of the capacity, because a new prefix got one copy, its share of all requests in flight, while two thirds of the burst waited there. Its share of
-those that *wait* counts since then. Nothing else was changed for this page.
+60 % of the capacity, because a new prefix got one copy, its share of all requests in flight: dozens of the burst in a row went to one worker, where they
+waited for 5 s beside seven without a queue. Its share of those that *wait* counts since then. Nothing else was changed for this page.
 
 """
 WHY = """
-Of `batch_evaluation` and `thought_trees` most is one cause, found by experiment (seeds 281, 282). Requests that begin alike come at once. `kv` counts a
-prompt in flight at a worker as cached there. The engines simulated here compute it again for each that is admitted before the first one's step has
-ended, so queues are longer than forecast: 5 s where 1.1 were expected. With a forecast that knew that, trees at 60 % had a goodput of 93 % in place of 83
-(`smetric` 89) and bursts 19 in place of 25. It is not in `kv`: vLLM itself registers a block when it is planned, so that requests of one step share it,
-and TensorRT-LLM's C++ scheduler lets the second one wait, which the profile of these experiments has turned off (`prefix_deferral`). So what an engine
-does with them has to be learned from its answers first.
+Of `thought_trees` most is one cause, found by experiment (seeds 281, 282). Requests that begin alike come at once. `kv` counts a prompt in flight at a worker
+as cached there. The engines simulated here compute it again for each that is admitted before the first one's step has ended, so queues are longer than
+forecast. With a forecast that knew that, trees at 60 % had a goodput of 93 % in place of 83 (`smetric` 89). It is not in `kv`: vLLM itself registers a block
+when it is planned, so that requests of one step share it, and TensorRT-LLM's C++ scheduler lets the second one wait, which the profile of these experiments has
+turned off (`prefix_deferral`). So what an engine does with them has to be learned from its answers first. Of `batch_evaluation` it is a matter of forecasts too
+(on one trace at 60 % `clairvoyant` had a goodput of 40 %, `kv` 27), but with that forecast it was worse, 19 in place of 25: why is not known yet.
 """
 
 

@@ -247,9 +247,8 @@ bool Dispatcher::is_free(const DispatchedRequest& live, AttemptFailure failure) 
   if (failure == AttemptFailure::kNoAdapter || worker.retired) return true;
   // An answer that is too large was computed all the same. So it is paid, but for those that were under way when the
   // first one came: of a worker that answers everything so, they may be many more than the budget has.
-  const bool was_found =
-      failure != AttemptFailure::kTooLarge || live.wait.began <= too_large_since_[live.worker.value()];
-  if (is_disputed(failure) && was_found) return live.disputes.size() == 1;
+  const bool is_later = failure == AttemptFailure::kTooLarge && live.wait.began > too_large_since_[live.worker.value()];
+  if (is_disputed(failure) && !is_later) return live.disputes.size() == 1;
   if (live.free_retries >= options_.max_retries) return false;
   if (live.tries_out) return true;
   if (worker.ejection == Ejection::kOut && live.wait.began <= outliers_.worker(live.worker).since) return true;

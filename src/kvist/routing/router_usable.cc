@@ -76,10 +76,10 @@ std::uint64_t Router::displaced_blocks(WorkerId worker, std::size_t prompt_block
 
 // A prefix with which a share of all requests begins should be on that share of the workers, and on more of them if so
 // many prompts in flight begin with it that each copy pays (kPromptsPerCopy). The same holds of a share of those that
-// wait for their first token, which in a burst behind a new prefix is far larger than that of all in flight: with 200
-// requests in two seconds, two thirds would wait at one worker. Its missing copies cost nothing
-// (Candidate::replicate_tokens), so the next such request may go to any worker that lacks one. Without this rule,
-// further copies would appear only when the workers that hold it are overloaded.
+// wait for their first token, which in a burst behind a new prefix is far larger than that of all in flight: without
+// it, dozens of such requests in a row went to one worker, where they waited for 5 s beside seven without a queue. Its
+// missing copies cost nothing (Candidate::replicate_tokens), so the next such request may go to any worker that lacks
+// one. Without this rule, further copies would appear only when the workers that hold it are overloaded.
 void Router::replicate_hot_prefix(const RouteQuery& query) {
   const PrefixUse::Popularity hot = loads_.deepest_shared(view(query.blocks), kHotPrompts);
   if (hot.blocks == 0) return;
