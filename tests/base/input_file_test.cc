@@ -3,27 +3,20 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <string>
+
+#include "base/scratch_folder.h"
 
 namespace kvist::input_file_test {
 namespace {
 
 class InputFile : public testing::Test {
  protected:
-  InputFile() { std::filesystem::create_directories(folder_); }
-  ~InputFile() override { std::filesystem::remove_all(folder_); }
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
+  [[nodiscard]] std::filesystem::path write(const std::string& text) const { return scratch_.write(text); }
 
-  std::filesystem::path write(const std::string& text) {
-    const auto path = folder_ / "file";
-    std::ofstream(path, std::ios::binary) << text;
-    return path;
-  }
-
-  std::filesystem::path folder_ = std::filesystem::path(testing::TempDir()) / "kvist-input-file";
+  ScratchFolder scratch_;
+  const std::filesystem::path& folder_ = scratch_.path();
 };
 
 TEST_F(InputFile, IsReadWholeUpToItsBound) {

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
+
+#include "base/scratch_folder.h"
 
 namespace kvist::unpacked_file_test {
 namespace {
@@ -29,16 +29,9 @@ std::string text(std::initializer_list<std::array<unsigned char, 24>> members) {
 
 class UnpackedFiles : public testing::Test {
  protected:
-  UnpackedFiles() { std::filesystem::create_directories(folder_); }
-  ~UnpackedFiles() override { std::filesystem::remove_all(folder_); }
-  UnpackedFiles(const UnpackedFiles&) = delete;
-  UnpackedFiles& operator=(const UnpackedFiles&) = delete;
-
   /// What a file of these bytes is read as, in pieces of three.
   Result<std::string> read(const std::string& bytes) {
-    const auto path = folder_ / "file";
-    std::ofstream(path, std::ios::binary) << bytes;
-    KVIST_TRY(UnpackedFile file, UnpackedFile::open(path));
+    KVIST_TRY(UnpackedFile file, UnpackedFile::open(folder_.write(bytes)));
     std::string all;
     std::array<char, 3> piece{};
     for (std::size_t count = piece.size(); count == piece.size();) {
@@ -48,7 +41,7 @@ class UnpackedFiles : public testing::Test {
     return all;
   }
 
-  std::filesystem::path folder_ = std::filesystem::path(testing::TempDir()) / "kvist-unpacked-file";
+  ScratchFolder folder_;
 };
 
 TEST_F(UnpackedFiles, AreReadAsTheyAreOrAsWhatWasPacked) {
@@ -60,7 +53,7 @@ TEST_F(UnpackedFiles, AreReadAsTheyAreOrAsWhatWasPacked) {
 }
 
 TEST_F(UnpackedFiles, SayWhatIsWrongWithThem) {
-  EXPECT_EQ(UnpackedFile::open(folder_ / "none").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(UnpackedFile::open(folder_.path() / "none").error().code, ErrorCode::kNotFound);
   for (std::size_t kept = kOne.size() + 11; kept < 2 * kOne.size(); ++kept) {
     const auto cut = read(text({kOne, kTwo}).substr(0, kept));
     ASSERT_FALSE(cut.has_value()) << kept;
