@@ -107,6 +107,7 @@ TEST(ComparedTokens, MissNothing) {
           random.uniform() < 0.5 ? spec::AdmissionKind::kGreedy : spec::AdmissionKind::kReserveToCompletion;
       options.max_steps_in_flight = random.uniform() < 0.5 ? 1 : 2;
       options.prefix_deferral = random.uniform() < 0.5;
+      options.prefix_when_planned = random.uniform() < 0.5;
       options.compares_tokens = compares_tokens;
       ScriptedExecutor executor;
       SteppedCore core(options, executor);

@@ -159,6 +159,7 @@ class Pair {
     options.max_steps_in_flight = static_cast<std::uint32_t>(random_.uniform_int(1, 2));
     options.admission = admission;
     options.prefix_deferral = random_.uniform() < 0.3;
+    options.prefix_when_planned = random_.uniform() < 0.3;
     return options;
   }
 

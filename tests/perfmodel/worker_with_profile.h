@@ -20,7 +20,8 @@ inline spec::WorkerSpec worker_with_profile(const std::string& engine = "trtllm"
                  .max_model_len = true,
                  .max_steps_in_flight = true,
                  .admission = true,
-                 .prefix_deferral = true};
+                 .prefix_deferral = true,
+                 .prefix_when_planned = true};
   return worker;
 }
 

@@ -51,6 +51,7 @@ spec::SweepSpec random_sweep(Draw& draw) {
     worker.max_steps_in_flight = in_flight;
     worker.admission = kind;
     worker.prefix_deferral = draw.one_in(3);
+    worker.prefix_when_planned = draw.one_in(3);
     worker.time_scale = draw.one_in(3) ? 10 : 1;
     worker.output_length.mean_tokens = draw.number(1, 50);
     worker.output_length.standard_deviation_tokens = draw.number(0, 20);

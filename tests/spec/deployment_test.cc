@@ -107,11 +107,15 @@ profile: {gpu: h100, model: llama-3.1-8b-fp8, engine: vllm, tensor_parallel: 2, 
                                         .max_model_len = true,
                                         .max_steps_in_flight = false,
                                         .admission = true,
-                                        .prefix_deferral = true}));
-  const auto fixed = read_worker(parsed("kv_blocks: 100\nprefix_deferral: false\nprofile: {}\n"));
+                                        .prefix_deferral = true,
+                                        .prefix_when_planned = true}));
+  const auto fixed =
+      read_worker(parsed("kv_blocks: 100\nprefix_deferral: false\nprefix_when_planned: true\nprofile: {}\n"));
   ASSERT_TRUE(fixed.has_value()) << fixed.error().message;
   EXPECT_EQ(fixed->max_model_len, 3'200U) << "the KV memory is known, so the length is";
-  EXPECT_FALSE(fixed->open.kv_blocks || fixed->open.max_model_len || fixed->open.prefix_deferral);
+  EXPECT_FALSE(fixed->open.kv_blocks || fixed->open.max_model_len || fixed->open.prefix_deferral ||
+               fixed->open.prefix_when_planned);
+  EXPECT_TRUE(fixed->prefix_when_planned);
   EXPECT_TRUE(fixed->open.admission);
   EXPECT_EQ(read_worker(parsed("")).value().open, OpenSettings{}) << "nothing is open without a profile";
 }
@@ -187,6 +191,9 @@ TEST(WorkerSpecTest, ErrorsInAProfile) {
   EXPECT_THAT(message(read_worker(parsed("admission: lazy\n"))),
               StartsWith("test.yaml:1: admission: expected reserve_to_completion or greedy, got \"lazy\""));
   EXPECT_THAT(message(read_worker(parsed("prefix_deferral: 3\n"))), StartsWith("test.yaml:1: prefix_deferral: "));
+  EXPECT_THAT(
+      message(read_worker(parsed("prefix_when_planned: true\ncpu: {model: m}\n"))),
+      AllOf(StartsWith("test.yaml:1: prefix_when_planned: "), HasSubstr("leave prefix_when_planned or cpu out")));
 }
 
 TEST(WorkerSpecTest, ReadsSpeculation) {

@@ -77,6 +77,10 @@ class RoundTripTest : public testing::Test {
       w.open.prefix_deferral = true;
       w.prefix_deferral = defaults.prefix_deferral;
     }
+    if (number(0, 1) == 1) {
+      w.open.prefix_when_planned = true;
+      w.prefix_when_planned = defaults.prefix_when_planned;
+    }
   }
 
   SpeculationSpec speculation() {
@@ -156,6 +160,7 @@ class RoundTripTest : public testing::Test {
     w.max_steps_in_flight = number(1, 2);
     w.admission = number(0, 1) == 1 ? AdmissionKind::kGreedy : AdmissionKind::kReserveToCompletion;
     w.prefix_deferral = number(0, 1) == 1;
+    w.prefix_when_planned = number(0, 1) == 1;
     if (number(0, 1) == 1) describe_gpu(w);
     if (number(0, 1) == 1) w.speculation = speculation();
     w.time_scale = 0.001 + 1'000 * random_.uniform();

@@ -27,7 +27,8 @@ CoreOptions core_options(const spec::WorkerSpec& worker) {
           .max_waiting = worker.max_waiting,
           .max_steps_in_flight = worker.max_steps_in_flight,
           .admission = worker.admission,
-          .prefix_deferral = worker.prefix_deferral};
+          .prefix_deferral = worker.prefix_deferral,
+          .prefix_when_planned = worker.prefix_when_planned};
 }
 
 class Core::Impl {
@@ -43,7 +44,8 @@ class Core::Impl {
                  : nullptr),
         scheduler_({.max_batch_size = options_.max_batch_size,
                     .max_num_tokens = options_.max_num_tokens,
-                    .prefix_deferral = options_.prefix_deferral},
+                    .prefix_deferral = options_.prefix_deferral,
+                    .prefix_when_planned = options_.prefix_when_planned},
                    kv_, speculation_.get(), run_.get()) {
     KVIST_CHECK(options_.block_size > 0 && options_.kv_blocks > 0, "an engine needs KV blocks");
     KVIST_CHECK(options_.max_batch_size > 0 && options_.max_num_tokens > 0, "an engine needs slots and a token budget");
@@ -59,6 +61,7 @@ class Core::Impl {
   bool begin_step(TimePoint now, StepPlan& plan);
   void end_step(const StepPlan& plan, const StepResult& result, StepOutputs& outputs);
   void take_outputs(StepOutputs& outputs);
+  void take_all_but_events(StepOutputs& outputs);
   void set_max_num_tokens(std::uint32_t tokens);
   bool reset_prefix_cache();
   [[nodiscard]] CoreStats stats() const;
@@ -199,7 +202,8 @@ void Core::Impl::end_step(const StepPlan& plan, const StepResult& result, StepOu
   } else {
     end_parts(plan, result, run.taken_out);
   }
-  take_outputs(outputs);
+  take_all_but_events(outputs);
+  kv_.pool().take_events(outputs.events);
   outputs.logprobs = result.logprobs;
   outputs.in_run = run.size;
   outputs.joined_run = std::move(run.joined);
@@ -312,7 +316,17 @@ void Core::Impl::leave_batch(Sequence& sequence) {
   scheduler_.remove(sequence);
 }
 
+// Blocks that are findable before they are computed are told of when a step has ended, as vLLM does.
 void Core::Impl::take_outputs(StepOutputs& outputs) {
+  take_all_but_events(outputs);
+  if (options_.prefix_when_planned && !in_flight_.empty()) {
+    outputs.events.clear();
+  } else {
+    kv_.pool().take_events(outputs.events);
+  }
+}
+
+void Core::Impl::take_all_but_events(StepOutputs& outputs) {
   outputs.outputs.clear();
   outputs.logprobs.clear();
   outputs.admitted.clear();
@@ -323,7 +337,6 @@ void Core::Impl::take_outputs(StepOutputs& outputs) {
   std::swap(outputs.run_tokens, run_tokens_);
   std::swap(outputs.outputs, outputs_);
   std::swap(outputs.admitted, admitted_);
-  kv_.pool().take_events(outputs.events);
 }
 
 void Core::Impl::set_max_num_tokens(std::uint32_t tokens) {

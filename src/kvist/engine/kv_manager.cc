@@ -122,10 +122,10 @@ void KvManager::keep_holding(const Sequence& sequence) {
   }
 }
 
-void KvManager::commit_complete(Sequence& sequence) {
+void KvManager::commit_complete(Sequence& sequence, std::uint32_t tokens_there) {
   const std::uint32_t block_size = pool_.block_size();
   // An aborted sequence may have computed a token whose sample was discarded and is not known.
-  const std::uint32_t complete = std::min(sequence.computed, sequence.certain()) / block_size;
+  const std::uint32_t complete = std::min(tokens_there, sequence.certain()) / block_size;
   const std::uint32_t first = sequence.committed_blocks;
   if (complete <= first) return;
 

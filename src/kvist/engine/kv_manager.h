@@ -15,9 +15,9 @@
 
 namespace kvist::engine {
 
-/// Connects sequences to the block pool. Blocks become findable only when the step that computed them has ended, and
-/// only if their tokens are certain. A decoding sequence takes time only when its tokens cross the border of a block.
-/// Threads: one.
+/// Connects sequences to the block pool. Blocks become findable when the step that computed them has ended, or was
+/// planned, as the caller has it, and only if their tokens are certain. A decoding sequence takes time only when its
+/// tokens cross the border of a block. Threads: one.
 class KvManager {
  public:
   /// `compares_tokens`: a cached block is used only if it holds the sequence's tokens (BlockContents).
@@ -40,7 +40,12 @@ class KvManager {
   }
   /// Makes the blocks findable that are complete now, with one event for all of them.
   void commit_computed(Sequence& sequence) {
-    if (sequence.computed >= sequence.next_commit) commit_complete(sequence);
+    if (sequence.computed >= sequence.next_commit) commit_complete(sequence, sequence.computed);
+  }
+  /// Makes the blocks findable that the steps planned so far complete. Whoever finds one must not be computed before
+  /// the step that fills it; a later sequence of the same step is not.
+  void commit_planned(Sequence& sequence) {
+    if (sequence.planned >= sequence.next_commit) commit_complete(sequence, sequence.planned);
   }
   /// Releases all blocks, from the last to the first, so that the ends of prefixes are reused before shared beginnings.
   /// Nothing of the sequence counts as computed any more.
@@ -62,7 +67,7 @@ class KvManager {
     return std::span(sequence.tokens).subspan(block * pool_.block_size(), pool_.block_size());
   }
   [[nodiscard]] bool allocate_for(Sequence& sequence, std::uint32_t tokens);
-  void commit_complete(Sequence& sequence);
+  void commit_complete(Sequence& sequence, std::uint32_t tokens_there);
   [[nodiscard]] std::uint32_t blocks_for(std::uint32_t tokens) const {
     return (tokens + pool_.block_size() - 1) / pool_.block_size();
   }

@@ -142,6 +142,7 @@ void Scheduler::give_tokens(Sequence& sequence, std::uint32_t count, std::uint32
   sequence.steps_in_flight += 1;
   sequence.pending_samples += samples ? 1 : 0;
   sequence.speculating = drafts > 0;
+  if (limits_.prefix_when_planned && is_prefill) kv_->commit_planned(sequence);
 }
 
 // Only of running sequences, because those that will be admitted are not known yet.
@@ -288,7 +289,10 @@ void Scheduler::let_join() {
   std::erase_if(apart_, [this](Sequence* sequence) { return run_->join(*sequence); });
 }
 
-bool Scheduler::is_being_computed(Sequence& waiting) const {
+// Only what this step computes counts. With overlap scheduling a request that comes while the last step of another
+// one's prompt is under way is not deferred, and finds nothing: TensorRT-LLM asks the requests that are still in their
+// context phase, which ends with the plan of that step, and stores the blocks after the next plan.
+bool Scheduler::is_being_computed(Sequence& waiting, const StepPlan& plan) const {
   if (!waiting.may_use_cache()) return false;
   kv_->name_prompt(waiting);
   // The last token is always computed, and so is its block.
@@ -296,18 +300,20 @@ bool Scheduler::is_being_computed(Sequence& waiting) const {
       std::min<std::size_t>(waiting.block_hashes.size(), (waiting.certain() - 1) / kv_->pool().block_size());
   if (most == 0) return false;
   // Nearly always no other sequence computes a prompt with the same beginning. Then the pool need not be asked.
-  const auto computes_a_twin = [&](const Sequence* s) {
-    return s->phase == Phase::kRunning && s->committed_blocks < s->block_hashes.size() &&
-           s->block_hashes.front() == waiting.block_hashes.front();
+  const auto computes_a_twin = [&](const SequenceStep& step) {
+    if (!step.is_prefill) return false;
+    const Sequence& s = at(step.slot);
+    return s.committed_blocks < s.block_hashes.size() && s.block_hashes.front() == waiting.block_hashes.front();
   };
-  if (std::ranges::none_of(running_, computes_a_twin)) return false;
+  if (std::ranges::none_of(plan.sequences, computes_a_twin)) return false;
   const std::size_t next = kv_->first_uncached(waiting);
   return next < most && std::ranges::any_of(
-                            running_,
-                            [&](const Sequence* s) {
-                              return computes_a_twin(s) && next >= s->committed_blocks &&
-                                     next < s->block_hashes.size() &&
-                                     s->block_hashes[next] == waiting.block_hashes[next];
+                            plan.sequences,
+                            [&](const SequenceStep& step) {
+                              if (!computes_a_twin(step)) return false;
+                              const Sequence& s = at(step.slot);
+                              return next >= s.committed_blocks && next < s.block_hashes.size() &&
+                                     s.block_hashes[next] == waiting.block_hashes[next];
                             });
 }
 
@@ -315,7 +321,7 @@ void Scheduler::admit_waiting(StepPlan& plan, std::uint32_t& budget, std::vector
   for (auto next = waiting_.begin();
        next != waiting_.end() && budget > 0 && running_.size() < limits_.max_batch_size;) {
     Sequence& sequence = **next;
-    if (limits_.prefix_deferral && !sequence.admitted && is_being_computed(sequence)) {
+    if (limits_.prefix_deferral && !sequence.admitted && is_being_computed(sequence, plan)) {
       ++next;
       continue;
     }

@@ -31,7 +31,8 @@ class Scheduler {
   struct Limits {
     std::uint32_t max_batch_size = 0;
     std::uint32_t max_num_tokens = 0;
-    bool prefix_deferral = false;  ///< a prompt waits while another one computes its next block
+    bool prefix_deferral = false;      ///< a prompt waits while the same step computes its next block for another one
+    bool prefix_when_planned = false;  ///< blocks of prompts can be found from the step on that computes them
   };
   /// `speculation` may be null: no drafts. `run` may be null: each step has each sequence; with a run nothing is
   /// drafted. Requires: all of them outlive it.
@@ -80,8 +81,8 @@ class Scheduler {
   [[nodiscard]] bool make_room(Sequence& sequence, std::uint32_t tokens);
   void preempt_last();
   void admit_waiting(StepPlan& plan, std::uint32_t& budget, std::vector<Sequence*>& admitted);
-  [[nodiscard]] bool is_being_computed(Sequence& waiting) const;
-  static void give_tokens(Sequence& sequence, std::uint32_t count, std::uint32_t drafts, StepPlan& plan);
+  [[nodiscard]] bool is_being_computed(Sequence& waiting, const StepPlan& plan) const;
+  void give_tokens(Sequence& sequence, std::uint32_t count, std::uint32_t drafts, StepPlan& plan);
 
   Limits limits_;
   KvManager* kv_;

@@ -127,10 +127,12 @@ std::string Coefficients::to_yaml() const {
   const EngineBehaviour& b = behaviour_;
   std::string out = fmt::format(
       "engine: {}\ntitle: {}\nfitted_on: {{gpu: {}, model: {}, tensor_parallel: {}}}\nbehaviour:\n  admission: {}\n"
-      "  max_steps_in_flight: {}\n  prefix_deferral: {}\n  memory_fraction: {}\n  memory_meaning: {}\nmechanisms:\n",
+      "  max_steps_in_flight: {}\n  prefix_deferral: {}\n  prefix_when_planned: {}\n  memory_fraction: {}\n  "
+      "memory_meaning: {}\nmechanisms:\n",
       quoted(name_), quoted(title_), quoted(fitted_on_.gpu), quoted(fitted_on_.model), fitted_on_.tensor_parallel,
       b.admission == spec::AdmissionKind::kGreedy ? "greedy" : "reserve_to_completion", b.max_steps_in_flight,
-      b.prefix_deferral, b.memory_fraction, b.memory_meaning == spec::MemoryMeaning::kOfTotal ? "of_total" : "of_free");
+      b.prefix_deferral, b.prefix_when_planned, b.memory_fraction,
+      b.memory_meaning == spec::MemoryMeaning::kOfTotal ? "of_total" : "of_free");
   std::string_view open;
   for (const Coefficient& c : all_) {
     const std::string_view mechanism = mechanism_of(c.name);

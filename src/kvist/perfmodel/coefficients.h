@@ -67,6 +67,7 @@ struct EngineBehaviour {
   spec::AdmissionKind admission = spec::AdmissionKind::kReserveToCompletion;
   std::uint32_t max_steps_in_flight = 1;
   bool prefix_deferral = false;
+  bool prefix_when_planned = false;
   double memory_fraction = 0.9;  ///< the engine's default
   spec::MemoryMeaning memory_meaning = spec::MemoryMeaning::kOfTotal;
 

@@ -87,6 +87,9 @@ Result<void> EngineReader::read_behaviour(const YamlNode& node) {
   b.max_steps_in_flight = static_cast<std::uint32_t>(in_flight);
   KVIST_TRY(const YamlNode deferral, node.require("prefix_deferral"));
   KVIST_TRY(b.prefix_deferral, deferral.as_bool());
+  if (const auto planned = node.get("prefix_when_planned")) {
+    KVIST_TRY(b.prefix_when_planned, planned->as_bool());
+  }
   KVIST_TRY(const YamlNode fraction, node.require("memory_fraction"));
   KVIST_TRY(b.memory_fraction, fraction.as_double(0.05, 1.0));
   KVIST_TRY(const YamlNode meaning, node.require("memory_meaning"));

@@ -33,6 +33,7 @@ Result<spec::WorkerSpec> resolve_open(spec::WorkerSpec worker) {
   if (worker.open.admission) worker.admission = engine.admission;
   if (worker.open.max_steps_in_flight) worker.max_steps_in_flight = engine.max_steps_in_flight;
   if (worker.open.prefix_deferral) worker.prefix_deferral = engine.prefix_deferral;
+  if (worker.open.prefix_when_planned) worker.prefix_when_planned = engine.prefix_when_planned;
   if (worker.open.kv_blocks) KVIST_TRY_VOID(resolve_memory(worker));
   worker.open = {};
   return worker;

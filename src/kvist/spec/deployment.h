@@ -46,9 +46,10 @@ enum class AdmissionKind {
 struct OpenSettings {
   bool kv_blocks = false;            ///< from the memory plan
   bool max_model_len = false;        ///< the default, or the capacity of the KV memory if that is less
-  bool max_steps_in_flight = false;  ///< from the engine behaviour, as are the next two
+  bool max_steps_in_flight = false;  ///< from the engine behaviour, as are the next ones
   bool admission = false;
   bool prefix_deferral = false;
+  bool prefix_when_planned = false;
 
   bool operator==(const OpenSettings&) const = default;
 };
@@ -113,9 +114,12 @@ struct WorkerSpec {
   Duration drain_timeout = std::chrono::seconds(60);  ///< for answers under way when it is asked to end
   std::uint32_t max_steps_in_flight = 1;              ///< 2 = overlap scheduling
   AdmissionKind admission = AdmissionKind::kReserveToCompletion;
-  /// A waiting request whose next uncached block is being computed for another one waits for it instead of computing
-  /// it twice (TensorRT-LLM).
+  /// A waiting request whose next uncached block the same step computes for another one waits for the next step instead
+  /// of computing it twice (TensorRT-LLM).
   bool prefix_deferral = false;
+  /// Blocks of a prompt can be found from the step on that computes them, so that requests of one step share them
+  /// (vLLM). Of the timed engine only; otherwise after that step.
+  bool prefix_when_planned = false;
   double time_scale = 1;                    ///< the timed engine runs this many times faster than the step-time model
   StepTimeSpec step_time;                   ///< used where no profile is named
   std::optional<ProfileSpec> profile = {};  ///< step times, memory and engine behaviour of a GPU

@@ -53,7 +53,7 @@ Result<void> read_topic(const YamlNode& worker, std::string& topic) {
 Result<void> read_cpu_engine(const YamlNode& worker, const std::string& base_directory, WorkerSpec& w) {
   const auto node = worker.get("cpu");
   if (!node) return {};
-  for (const std::string_view key : {"profile", "step_time", "time_scale", "output_length"}) {
+  for (const std::string_view key : {"profile", "step_time", "time_scale", "output_length", "prefix_when_planned"}) {
     if (const auto timed = worker.get(key))
       return std::unexpected(timed->error(fmt::format("the worker has a cpu engine: leave {} or cpu out", key)));
   }
@@ -159,6 +159,7 @@ Result<void> read_worker_fields(const YamlNode& node, const std::string& base_di
   KVIST_TRY_VOID(read_field(node, "max_steps_in_flight", w.max_steps_in_flight, 1, 2));
   KVIST_TRY_VOID(read_word(node, "admission", kAdmissionWords, w.admission));
   KVIST_TRY_VOID(read_field(node, "prefix_deferral", w.prefix_deferral));
+  KVIST_TRY_VOID(read_field(node, "prefix_when_planned", w.prefix_when_planned));
   KVIST_TRY_VOID(read_field(node, "time_scale", w.time_scale, 0.001, 1e6));
   KVIST_TRY_VOID(read_profile(node, base_directory, w.profile));
   if (w.profile) {
@@ -166,7 +167,8 @@ Result<void> read_worker_fields(const YamlNode& node, const std::string& base_di
               .max_model_len = !node.get("kv_blocks") && !node.get("max_model_len"),
               .max_steps_in_flight = !node.get("max_steps_in_flight"),
               .admission = !node.get("admission"),
-              .prefix_deferral = !node.get("prefix_deferral")};
+              .prefix_deferral = !node.get("prefix_deferral"),
+              .prefix_when_planned = !node.get("prefix_when_planned")};
   }
   KVIST_TRY_VOID(read_cpu_engine(node, base_directory, w));
   KVIST_TRY_VOID(read_tool_parser(node, w));
@@ -210,6 +212,7 @@ std::string to_yaml(const WorkerSpec& w, int indent) {
   if (!w.open.max_steps_in_flight) out.field("max_steps_in_flight", w.max_steps_in_flight);
   if (!w.open.admission) out.field("admission", word_of(kAdmissionWords, w.admission));
   if (!w.open.prefix_deferral) out.field("prefix_deferral", w.prefix_deferral);
+  if (!w.open.prefix_when_planned && !w.cpu) out.field("prefix_when_planned", w.prefix_when_planned);
   if (w.cpu) {
     out.begin_map("cpu").field("model", w.cpu->model).field("threads", w.cpu->threads);
     out.field("weights", word_of(kWeightWords, w.cpu->weights));

@@ -280,7 +280,7 @@ void RollForward::admit(Step& step, std::uint64_t& budget) {
     }
     Prompt& prompt = prompts_[*next];
     find_cached(prompt);
-    if (options_.prefix_deferral && is_being_computed(prompt)) {
+    if (options_.prefix_deferral && is_being_computed(prompt, step)) {
       ++next;
       continue;
     }
@@ -323,6 +323,7 @@ void RollForward::give(std::uint32_t index, Step& step, std::uint64_t& budget) {
   prompt.planned += static_cast<std::uint32_t>(count);
   memory_.grow(static_cast<double>(count) / options_.block_size);
   step.chunks.push_back({.prompt = index, .computed = prompt.planned});
+  if (options_.prefix_when_planned) commit(prompt, prompt.planned);
   if (prompt.planned < prompt.tokens) return;
   if (index == asked_) {
     step.first_token = true;
@@ -351,13 +352,7 @@ void RollForward::foresee_decodes(const Prompt& prompt, std::uint64_t next_step)
 
 void RollForward::end_step(Step& step) {
   for (const Chunk& chunk : step.chunks) {
-    Prompt& prompt = prompts_[chunk.prompt];
-    const auto complete = static_cast<std::uint32_t>(
-        std::min<std::size_t>(chunk.computed / options_.block_size, prompt.block_hashes.size()));
-    if (complete > prompt.blocks) {
-      prompt.blocks = complete;
-      ++commits_;
-    }
+    commit(prompts_[chunk.prompt], chunk.computed);
   }
   decodes_.end(step.number, [&](const RolledDecodes::Sequence& gone) {
     --running_;
@@ -366,6 +361,14 @@ void RollForward::end_step(Step& step) {
   });
   account(step);
   if (step.first_token) foresight_.first_token = step.end;
+}
+
+void RollForward::commit(Prompt& prompt, std::uint32_t tokens) {
+  const auto complete =
+      static_cast<std::uint32_t>(std::min<std::size_t>(tokens / options_.block_size, prompt.block_hashes.size()));
+  if (complete <= prompt.blocks) return;
+  prompt.blocks = complete;
+  ++commits_;
 }
 
 // A step during which the request waits in the queue, or is computed, is divided by what made it as long as it was.
@@ -420,12 +423,12 @@ std::uint32_t RollForward::usable(const Prompt& prompt) const {
   return std::min(prompt.blocks, (prompt.tokens - 1) / options_.block_size);
 }
 
-bool RollForward::is_being_computed(const Prompt& prompt) const {
+bool RollForward::is_being_computed(const Prompt& prompt, const Step& step) const {
   const std::size_t next = prompt.blocks;
   if (next >= std::min<std::size_t>(prompt.block_hashes.size(), (prompt.tokens - 1) / options_.block_size))
     return false;
-  return std::ranges::any_of(uncommitted_, [&](std::uint32_t index) {
-    const Prompt& other = prompts_[index];
+  return std::ranges::any_of(step.chunks, [&](const Chunk& chunk) {
+    const Prompt& other = prompts_[chunk.prompt];
     return next >= other.blocks && next < other.block_hashes.size() &&
            other.block_hashes[next] == prompt.block_hashes[next];
   });

@@ -104,10 +104,11 @@ class RollForward {
   void admit(Step& step, std::uint64_t& budget);
   void give(std::uint32_t prompt, Step& step, std::uint64_t& budget);
   void end_step(Step& step);
+  void commit(Prompt& prompt, std::uint32_t tokens);
   void account(const Step& step);
   void foresee_decodes(const Prompt& prompt, std::uint64_t next_step);
   void find_cached(Prompt& prompt);
-  [[nodiscard]] bool is_being_computed(const Prompt& prompt) const;
+  [[nodiscard]] bool is_being_computed(const Prompt& prompt, const Step& step) const;
   [[nodiscard]] std::uint32_t usable(const Prompt& prompt) const;
   [[nodiscard]] std::uint64_t answer_tokens(const Request& request, std::uint32_t limit) const;
   [[nodiscard]] std::uint64_t last_step(std::uint64_t next_step, std::uint64_t samples, std::uint64_t most) const;
