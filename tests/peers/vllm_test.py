@@ -1,5 +1,6 @@
 """Two real vLLM instances behind the gateway: what it predicts is what they report, and its index is what their events say."""
 import contextlib
+import json
 import os
 import pathlib
 import shutil
@@ -8,7 +9,7 @@ import threading
 
 import peer
 from dashboard_browser import Server, browse
-from deployment import Process, eventually, gateway_config, get_json, request
+from deployment import Process, eventually, gateway_config, get_json, metrics, request
 from index_check import Follower, await_known, check_equal, status_of
 from processor_share import NoShares, ProcessorShare
 from small_models import llama3, text_tokens
@@ -144,6 +145,34 @@ def milliseconds(seconds):
     return "" if seconds is None else f"{1000 * seconds:.0f}"
 
 
+def prompts_of_one_step_share():
+    """What the profile of vLLM says (`prefix_when_planned`): of equal prompts that one step computes, the first is computed and the others find
+    its blocks, although they were not there when the step was planned."""
+    worker, count = scene.workers[0], 8
+    for attempt in range(10):
+        worker.reset()
+        steps = metrics(worker)["vllm:iteration_tokens_total_count"]
+        busy, twin = ([(factor * i + 100 * attempt) % 900 + 40 for i in range(tokens)] for factor, tokens in ((7, 1800), (11, 330)))
+        cached = []
+
+        def ask(prompt):
+            _, _, text = request(worker.url + "/v1/completions", {"model": "test-model", "prompt": prompt, "max_tokens": 1})
+            cached.append((json.loads(text)["usage"].get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
+
+        threads = [threading.Thread(target=ask, args=(prompt,)) for prompt in [busy] + [twin] * count]
+        for thread in threads:
+            thread.start()
+            if thread is threads[0]:
+                threading.Event().wait(0.02)  # the step that the others wait behind
+        for thread in threads:
+            thread.join()
+        steps = metrics(worker)["vllm:iteration_tokens_total_count"] - steps
+        if steps == 2:
+            break
+    shown = f"{sorted(cached)} cached of 1800 and 8 times 330 tokens, in {steps:.0f} steps"
+    report.check("prompts of one step share their blocks, as the simulated engine has it", sorted(cached) == [0, 0] + [320] * (count - 1) and steps == 2, shown)
+
+
 def the_dashboard_shows_what_is_known():
     """The page of a gateway before vLLM: what vLLM tells, and a dash with its reason for what it does not."""
     if not shutil.which("chromium"):
@@ -254,7 +283,7 @@ with tempfile.TemporaryDirectory() as folder:
     with instances(folder, [model, model], blocks=BLOCKS) as workers:
         scene = Scene(folder, model, workers)
         try:
-            report.run(tokenizers_are_the_same, predictions_are_what_is_reported, the_dashboard_shows_what_is_known, requests_are_spread, index_after_evictions,
+            report.run(tokenizers_are_the_same, prompts_of_one_step_share, predictions_are_what_is_reported, the_dashboard_shows_what_is_known, requests_are_spread, index_after_evictions,
                        index_after_a_reset, index_after_a_restart, late_gateways, logs_are_quiet)
         finally:
             scene.gateway.stop()

@@ -21,7 +21,7 @@ class VllmWorker:
         self.folder, self.name, self.model, self.core = pathlib.Path(folder), name, model, core
         self.blocks, self.buffer_steps, self.options = blocks, buffer_steps, list(options)
         self.ports = {kind: peer.free_port() for kind in ("http", "kv_events", "kv_replay")}
-        self.starts, self.process = 0, None
+        self.kind, self.starts, self.process = "vllm", 0, None
 
     @property
     def url(self):
