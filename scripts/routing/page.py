@@ -24,8 +24,8 @@ import simulation  # noqa: E402
 import workloads  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MODES = ["kv", "clairvoyant", "dynamo", "sglang", "smg", "vllm_kv_aware", "llm_d", "lmetric", "smetric", "preble", "session", "least_loaded",
-         "round_robin"]
+MODES = ["kv", "clairvoyant", "dynamo", "sglang", "smg", "vllm_kv_aware", "llm_d", "lmetric", "smetric", "preble", "session", "bounded_hash",
+         "least_loaded", "power_of_two", "round_robin", "random"]
 LOADS = [30, 60, 80, 95, 120]
 SHORT_MODES = ["kv", "clairvoyant", "dynamo", "llm_d", "lmetric", "smetric", "round_robin"]
 SHORT_LOADS = [60, 95]

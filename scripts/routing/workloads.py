@@ -3,11 +3,10 @@ import dataclasses
 import json
 import math
 import pathlib
-import random
 import subprocess
 
-# No trace of this seed or a later one was looked at while choosing kv's rules and weights; those of SEARCH_SEED and later are for
-# finding capacities only.
+# No trace of these seeds (201 to 203) was looked at while choosing kv's rules and weights; those of SEARCH_SEED and later are for finding
+# capacities only.
 FIRST_SEED = 201
 SEARCH_SEED = 901
 
@@ -45,6 +44,14 @@ class Part:
     rate: float
     begin: float = 0
     end: float = math.inf
+    bursts: tuple = ()  # period and length in seconds: what comes in a period comes in the first seconds of it
+
+    def in_bursts(self, ms):
+        if not self.bursts:
+            return ms
+        period, length = self.bursts
+        periods, rest = divmod(ms, period * 1000)
+        return periods * period * 1000 + rest * length / period
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +80,7 @@ class Workload:
             until = min(part.end, self.seconds)
             for row in generate(kvist, path.with_suffix(".part"), part.kind, rate * part.rate, self.seconds, 100 * seed + number):
                 if part.begin * 1000 <= row["timestamp"] < until * 1000:
+                    row["timestamp"] = part.in_bursts(row["timestamp"])
                     ids = [number * 10_000_000 + i for i in row["hash_ids"]]
                     rows.append({**row, "timestamp": round(self.swung(row["timestamp"])), "hash_ids": ids})
         rows.sort(key=lambda row: row["timestamp"])
@@ -124,22 +132,10 @@ def chats(kvist, path, rate, seconds, seed):
     return [row for row in read_rows(path) if row["timestamp"] < seconds * 1000]
 
 
-def short_answers(_kvist, _path, rate, seconds, seed):
-    """Four prompts of 2,048 tokens that everyone begins with, a question of 20 to 400 behind, answers of 1 to 16."""
-    stream = random.Random(seed)
-    rows, at, fresh = [], 0.0, 100
-    while (at := at + stream.expovariate(rate)) < seconds:
-        prefix, question = min(3, int(stream.expovariate(0.8))), stream.randint(20, 400)
-        rows.append({"timestamp": round(at * 1000), "input_length": 2048 + question, "output_length": stream.randint(1, 16),
-                     "hash_ids": [*range(4 * prefix, 4 * prefix + 4), fresh]})
-        fresh += 1
-    return rows
+GENERATORS = {"chats": chats}
 
-
-GENERATORS = {"chats": chats, "short_answers": short_answers}
-
-EVERYTHING = (Part("chats", 1), Part("long_prompts", 0.5), Part("retrieval", 3), Part("agents", 0.03), Part("code_completion", 5),
-              Part("reasoning", 0.3))
+EVERYTHING = (Part("chats", 1), Part("long_prompts", 0.5), Part("retrieval", 1.5), Part("retrieval", 1.5, bursts=(30, 5)), Part("agents", 0.03),
+              Part("code_completion", 5), Part("short_answers", 5), Part("reasoning", 0.1))
 WORKLOADS = [
     Workload("chat_closed", "Conversations of five turns after one of ten instructions of 3,500 to 4,000 tokens, answers of 850; each user "
              "sends the next turn when the answer is there", Fleet(4), seconds=300),
@@ -149,15 +145,18 @@ WORKLOADS = [
              (Part("long_prompts", 1),), guess=7),
     Workload("retrieval", "60 documents of 4,096 to 24,576 tokens, a few asked for often, with a question behind", Fleet(12),
              (Part("retrieval", 1),), guess=30),
-    Workload("agents", "Conversations of 20 to 60 turns with tool results, up to 120,000 tokens, some turns asked three times at once",
+    Workload("question_first", "The same questions and documents, the question before the document, so that no cache helps", Fleet(12, "vllm"),
+             (Part("retrieval_question_first", 1),), guess=8),
+    Workload("agents", "Conversations of 20 to 60 turns with tool results, up to 120,000 tokens, one turn in ten begins three branches",
              Fleet(12), (Part("agents", 1),), guess=0.2),
     Workload("code_completion", "200 files of 2,048 to 15,360 tokens, answers of 5 to 40 tokens", Fleet(4, "vllm"),
              (Part("code_completion", 1),), guess=20),
-    Workload("short_answers", "Four prefixes of 2,048 tokens, short questions, answers of 1 to 16 tokens from fast engines",
+    Workload("short_answers", "Four instructions of 2,048 tokens, short questions, answers of 1 to 16 tokens from fast engines",
              Fleet(4, "trtllm", "llama-3.1-8b-fp8"), (Part("short_answers", 1),), seconds=40, guess=900),
-    Workload("reasoning", "Prompts of 200 to 2,000 tokens that share nothing, answers of 2,000 to 8,000", Fleet(4),
-             (Part("reasoning", 1),), guess=1),
-    Workload("mixture", "All of the above at once, their rates rising to 1.6 times and falling to 0.4 times the mean every 200 s", Fleet(12),
+    Workload("reasoning", "Prompts of 200 to 2,000 tokens that share nothing, answers of 6,000 to 10,000", Fleet(4),
+             (Part("reasoning", 1),), seconds=1200, guess=0.6),
+    Workload("mixture", "Chats, long prompts, retrieval (half of it in bursts of 5 s every 30 s), agents, code completion, short answers and reasoning at once, their rates "
+             "rising to 1.6 times and falling to 0.4 times the mean every 200 s", Fleet(12),
              EVERYTHING, swing=(200, 0.6), guess=1.8),
     Workload("day", "The same mixture over a day in 400 s: a night at a tenth of the mean rate, a noon at 1.9 times", Fleet(4, "vllm"),
              EVERYTHING, swing=(400, 0.9), guess=0.5),

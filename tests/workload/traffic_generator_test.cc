@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
+#include <vector>
 
 #include "kvist/workload/trace_file.h"
 
@@ -84,6 +86,7 @@ TEST(TrafficGenerator, KindsDifferInWhatTheirPromptsShare) {
   const auto share = [](TrafficKind kind) { return repeated_share(generate_traffic(options_of(kind)).value()); };
   EXPECT_DOUBLE_EQ(share(TrafficKind::kLongPrompts), 0);
   EXPECT_DOUBLE_EQ(share(TrafficKind::kReasoning), 0);
+  EXPECT_DOUBLE_EQ(share(TrafficKind::kRetrievalQuestionFirst), 0);
   EXPECT_GT(share(TrafficKind::kRetrieval), 0.9);
   EXPECT_GT(share(TrafficKind::kAgents), 0.9);
   EXPECT_GT(share(TrafficKind::kCodeCompletion), 0.7);
@@ -99,15 +102,41 @@ TEST(TrafficGenerator, LongPromptsHaveAHeavyTail) {
   EXPECT_LE(lengths.back(), 128'000U);
 }
 
-TEST(TrafficGenerator, AgentsAskSomeTurnsThreeTimesAtOnce) {
-  const Trace trace = generate_traffic(options_of(TrafficKind::kAgents)).value();
-  std::map<std::pair<Duration, std::uint32_t>, int> alike;
-  for (const TraceRequest& request : trace.requests) ++alike[{request.at, request.input_tokens}];
-  std::map<int, int> turns;
-  for (const auto& [turn, count] : alike) ++turns[count];
-  const double branching = static_cast<double>(turns[3]) / static_cast<double>(alike.size());
-  EXPECT_NEAR(branching, 0.1, 0.02);
-  EXPECT_EQ(turns[2], 0);
+// Two conversations hardly ever ask at the same millisecond.
+TEST(TrafficGenerator, AgentsBranchIntoThree) {
+  const Trace trace = generate_traffic({.kind = TrafficKind::kAgents, .seed = 7, .starts_per_s = 0.05}).value();
+  std::map<Duration, std::vector<const TraceRequest*>> at_once;
+  for (const TraceRequest& request : trace.requests) at_once[request.at].push_back(&request);
+  std::size_t branchings = 0;
+  for (const auto& [at, requests] : at_once) {
+    if (requests.size() != 3) continue;
+    ++branchings;
+    // Each has a task of its own behind what was said so far.
+    const auto shared =
+        (std::min({requests[0]->input_tokens, requests[1]->input_tokens, requests[2]->input_tokens}) - 500) / 512;
+    for (std::size_t i = 0; i < shared; ++i) {
+      EXPECT_EQ(requests[1]->hash_ids[i], requests[0]->hash_ids[i]);
+      EXPECT_EQ(requests[2]->hash_ids[i], requests[0]->hash_ids[i]);
+    }
+    EXPECT_NE(requests[0]->hash_ids.back(), requests[1]->hash_ids.back());
+  }
+  // One turn in ten branches, and a branch has two and a half turns on average: of 100 turns 10 become 75.
+  EXPECT_NEAR(static_cast<double>(branchings) / static_cast<double>(trace.requests.size()), 10 / 165.0, 0.02);
+}
+
+TEST(TrafficGenerator, ShortAnswersAskTheFirstInstructionMost) {
+  const Trace trace = generate_traffic(options_of(TrafficKind::kShortAnswers)).value();
+  std::map<std::uint64_t, double> asked;
+  for (const TraceRequest& request : trace.requests) {
+    asked[request.hash_ids.front()] += 1 / static_cast<double>(trace.requests.size());
+    EXPECT_LE(request.output_tokens, 16U);
+  }
+  ASSERT_EQ(asked.size(), 4U);
+  std::vector<double> shares;
+  for (const auto& [id, share] : asked) shares.push_back(share);
+  std::ranges::sort(shares, std::greater<>());
+  EXPECT_NEAR(shares[0], 0.48, 0.04);
+  EXPECT_NEAR(shares[3], 0.12, 0.03);
 }
 
 // Of Mooncake's trace: 3,993 requests in 1,022 s, prompts of 15,325 on average, a quarter up to 277, half up to 11,587,

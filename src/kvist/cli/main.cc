@@ -363,7 +363,8 @@ class CommandLine {
     command->add_option("--seed", trace_.seed, "instead of the workload's")->check(wrong_in_seed);
     command->add_option("--think-time", trace_.think_time, "of chats: mean pause before the next turn (10 s)");
     command->add_option("--kind", trace_.kind,
-                        "instead of chats: long_prompts, retrieval, agents, code_completion, reasoning or documents");
+                        "instead of chats: long_prompts, retrieval, retrieval_question_first, agents, code_completion, "
+                        "short_answers, reasoning or documents");
     command->add_option("--rate", trace_.rate, "with --kind: starts a second (1)");
     command->add_option("--duration", trace_.duration, "with --kind: how long, with a unit (10 min)");
     command->callback([this] { action_ = [this] { return run_trace_generate(trace_); }; });

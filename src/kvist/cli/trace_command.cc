@@ -1,7 +1,9 @@
 // kvist trace: traces to replay.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <optional>
+#include <ranges>
 #include <utility>
 
 #include "kvist/cli/commands.h"
@@ -20,8 +22,8 @@ Result<workload::Trace> generate_kind(const TraceGenerateArguments& arguments) {
   const std::optional<workload::TrafficKind> kind = workload::parse_traffic_kind(arguments.kind);
   if (!kind) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("--kind {}: want long_prompts, retrieval, agents, code_completion, reasoning or documents",
-                            arguments.kind));
+                fmt::format("--kind {}: want one of {}", arguments.kind,
+                            fmt::join(workload::kTrafficKinds | std::views::transform(workload::to_string), ", ")));
   }
   if (!arguments.workload_file.empty()) {
     return fail(ErrorCode::kInvalidArgument, "--kind and --file: want one of them; a kind has its own lengths");

@@ -81,7 +81,8 @@ class TrafficDraft {
 class Source {
  public:
   Source(TrafficKind kind, TrafficDraft& draft) : kind_(kind), draft_(draft) {
-    if (kind == TrafficKind::kRetrieval) draw_texts(60, 4'096, 24'576);
+    if (kind == TrafficKind::kRetrieval || kind == TrafficKind::kRetrievalQuestionFirst) draw_texts(60, 4'096, 24'576);
+    if (kind == TrafficKind::kShortAnswers) draw_texts(4, 2'048, 2'048);
     if (kind == TrafficKind::kAgents) draw_texts(5, 6'144, 6'144);
     if (kind == TrafficKind::kCodeCompletion) draw_texts(200, 2'048, 15'360);
   }
@@ -94,15 +95,23 @@ class Source {
       case TrafficKind::kRetrieval:
         behind(at, popular_text(), 100, 400, 50, 300);
         break;
+      case TrafficKind::kRetrievalQuestionFirst: {
+        const std::uint32_t input = draft_.tokens(popular_text()) + draft_.between(100, 400);
+        draft_.add(at, {}, input, draft_.between(50, 300));
+        break;
+      }
       case TrafficKind::kAgents:
         converse(at);
         break;
       case TrafficKind::kCodeCompletion:
         behind(at, any_text(), 20, 500, 5, 40);
         break;
+      case TrafficKind::kShortAnswers:
+        behind(at, popular_text(), 20, 400, 1, 16);
+        break;
       case TrafficKind::kReasoning: {
         const std::uint32_t input = draft_.between(200, 2'000);
-        draft_.add(at, {}, input, draft_.between(2'000, 8'000));
+        draft_.add(at, {}, input, draft_.between(6'000, 10'000));
         break;
       }
       case TrafficKind::kDocuments:
@@ -134,25 +143,62 @@ class Source {
     draft_.add(at, text, input, draft_.between(answer_low, answer_high));
   }
 
+  /// What was said in a conversation, or in a branch of one, and when it goes on.
+  struct Said {
+    Text blocks;
+    std::uint32_t tokens = 0;
+    Duration at{};
+  };
+
+  void grow(Said& said, std::uint32_t low, std::uint32_t high) {
+    said.tokens += draft_.between(low, high);
+    for (const std::uint64_t id : draft_.new_blocks(draft_.whole_blocks(said.tokens) - count(said.blocks)))
+      said.blocks.push_back(id);
+  }
+
+  /// Asks, and goes on when the answer and what a tool did with it are there. Returns the answer's length.
+  std::uint32_t ask(Said& said) {
+    constexpr Duration kPerToken = std::chrono::milliseconds(30);  // the speed of the answers that the agent got
+    const std::uint32_t answer = draft_.between(60, 300);
+    draft_.add(said.at, said.blocks, said.tokens, answer);
+    said.tokens += answer;
+    said.at += answer * kPerToken + from_seconds(1 + 7 * draft_.uniform());
+    return answer;
+  }
+
   void converse(Duration at) {
     constexpr double kBranching = 0.1;
-    constexpr std::uint32_t kBranches = 3;
     constexpr std::uint32_t kLongest = 120'000;
-    constexpr Duration kPerToken = std::chrono::milliseconds(30);  // the speed of the answers that the agent got
-    Text blocks = any_text();
-    std::uint32_t context = draft_.tokens(blocks);
+    Said said{.blocks = any_text(), .at = at};
+    said.tokens = draft_.tokens(said.blocks);
     const std::uint32_t turns = draft_.between(20, 60);
-    for (std::uint32_t turn = 0; turn < turns && context <= kLongest; ++turn) {
-      context += draft_.between(200, 3'000);
-      const auto whole = draft_.whole_blocks(context);
-      for (const std::uint64_t id : draft_.new_blocks(whole - static_cast<std::uint32_t>(blocks.size())))
-        blocks.push_back(id);
-      const std::uint32_t answer = draft_.between(60, 300);
-      const std::uint32_t branches = draft_.uniform() < kBranching ? kBranches : 1;
-      for (std::uint32_t branch = 0; branch < branches; ++branch) draft_.add(at, blocks, context, answer);
-      context += answer;
-      at += answer * kPerToken + from_seconds(1 + 7 * draft_.uniform());
+    for (std::uint32_t turn = 0; turn < turns && said.tokens <= kLongest; ++turn) {
+      grow(said, 200, 3'000);
+      if (draft_.uniform() < kBranching) {
+        branch(said);
+      } else {
+        ask(said);
+      }
     }
+  }
+
+  void branch(Said& said) {
+    constexpr std::uint32_t kBranches = 3;
+    Duration end = said.at;
+    std::uint32_t answers = 0;
+    for (std::uint32_t number = 0; number < kBranches; ++number) {
+      Said branch = said;
+      grow(branch, 50, 500);
+      std::uint32_t answer = ask(branch);
+      for (std::uint32_t more = draft_.between(0, 3); more > 0; --more) {
+        grow(branch, 200, 3'000);
+        answer = ask(branch);
+      }
+      answers += answer;
+      end = std::max(end, branch.at);
+    }
+    said.tokens += answers;
+    said.at = end;
   }
 
   // Shares and lengths are those of the 3,993 requests of Mooncake's trace, grouped by their first block.
@@ -222,10 +268,14 @@ std::string_view to_string(TrafficKind kind) {
       return "long_prompts";
     case TrafficKind::kRetrieval:
       return "retrieval";
+    case TrafficKind::kRetrievalQuestionFirst:
+      return "retrieval_question_first";
     case TrafficKind::kAgents:
       return "agents";
     case TrafficKind::kCodeCompletion:
       return "code_completion";
+    case TrafficKind::kShortAnswers:
+      return "short_answers";
     case TrafficKind::kReasoning:
       return "reasoning";
     case TrafficKind::kDocuments:

@@ -1,4 +1,5 @@
-// Generates traces of traffic other than chat: long prompts, retrieval, agents, code completion, reasoning, documents.
+// Generates traces of traffic other than chat: long prompts, retrieval, agents, code completion, short answers,
+// reasoning, documents.
 #pragma once
 
 #include <array>
@@ -19,13 +20,18 @@ enum class TrafficKind : std::uint8_t {
   /// One of 60 documents of 4,096 to 24,576, the i-th 1/i times as often as the first, then a question of 100 to 400;
   /// answers of 50 to 300.
   kRetrieval,
+  /// The same questions and documents, the question before the document: nothing of a prompt was asked before.
+  kRetrievalQuestionFirst,
   /// Conversations of 20 to 60 short turns after one of five instructions of 6,144: each turn adds its answer (60 to
-  /// 300) and the output of a tool (200 to 3,000), 1 to 8 s later. One turn in ten is sent three times at once, as by
-  /// agents that try several ways. A conversation ends at 120,000.
+  /// 300) and the output of a tool (200 to 3,000), 1 to 8 s later. One turn in ten begins three branches at once, as of
+  /// agents that try several ways: each adds a task of 50 to 500 and goes on for one to four turns of its own; then the
+  /// conversation goes on with the last answer of each. It ends at 120,000.
   kAgents,
   /// One of 200 files of 2,048 to 15,360, then 20 to 500 at the cursor; answers of 5 to 40.
   kCodeCompletion,
-  /// Prompts of 200 to 2,000 that share nothing; answers of 2,000 to 8,000.
+  /// One of four instructions of 2,048, the first one asked most, then a question of 20 to 400; answers of 1 to 16.
+  kShortAnswers,
+  /// Prompts of 200 to 2,000 that share nothing; answers of 6,000 to 10,000.
   kReasoning,
   /// What Mooncake's synthetic trace consists of, with its statistics. Of the starts 57 % are short prompts of their
   /// own (log-normal around 90), 23 % long ones (around 18,000), 2 % chats that grow over 2 to 8 turns, and 18 %
@@ -33,10 +39,11 @@ enum class TrafficKind : std::uint8_t {
   /// average, ten times if the trace is long enough; their answers are short.
   kDocuments,
 };
-inline constexpr std::array<TrafficKind, 6> kTrafficKinds = {TrafficKind::kLongPrompts, TrafficKind::kRetrieval,
-                                                             TrafficKind::kAgents,      TrafficKind::kCodeCompletion,
-                                                             TrafficKind::kReasoning,   TrafficKind::kDocuments};
-/// long_prompts, retrieval, agents, code_completion, reasoning, documents.
+inline constexpr std::array<TrafficKind, 8> kTrafficKinds = {
+    TrafficKind::kLongPrompts, TrafficKind::kRetrieval,      TrafficKind::kRetrievalQuestionFirst,
+    TrafficKind::kAgents,      TrafficKind::kCodeCompletion, TrafficKind::kShortAnswers,
+    TrafficKind::kReasoning,   TrafficKind::kDocuments};
+/// long_prompts, retrieval, retrieval_question_first, agents, code_completion, short_answers, reasoning, documents.
 [[nodiscard]] std::string_view to_string(TrafficKind kind);
 [[nodiscard]] std::optional<TrafficKind> parse_traffic_kind(std::string_view name);
 
