@@ -136,6 +136,8 @@ TEST(Preble, ExploresByLoadCostElse) {
   from[1].forecast.prefill_ms = 80;
   from[2].forecast = {.queue_ms = 20, .prefill_ms = 50};
   EXPECT_EQ(policy.choose(query(), from), 2U);
+  from[2].forecast.displaced_ms = 11;  // it evicts what has to be computed again
+  EXPECT_EQ(policy.choose(query(), from), 1U);
 }
 
 }  // namespace

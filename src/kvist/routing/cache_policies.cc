@@ -140,7 +140,7 @@ std::size_t PreblePolicy::choose(const PolicyQuery& query, std::span<Candidate> 
     const Forecast& forecast = candidate.forecast;
     const double step_share_ms = std::max(0.0, forecast.step_with_ms - forecast.step_ms);
     const double decode_ms = forecast.mean_requests * forecast.answer_tokens * step_share_ms;
-    candidate.cost = forecast.queue_ms + decode_ms + forecast.prefill_ms;
+    candidate.cost = forecast.queue_ms + decode_ms + forecast.displaced_ms + forecast.prefill_ms;
     most_cached = std::max(most_cached, candidate.cached_tokens);
   }
   const bool exploits = most_cached > query.prompt_tokens - std::min(query.prompt_tokens, most_cached);

@@ -13,7 +13,9 @@
 namespace kvist::routing {
 
 /// vLLM's router, kv_aware: the worker with the most cached blocks of the prompt. If no worker caches any, and among
-/// equals, the one with the fewest requests in flight wins, then the lowest id. Cost: blocks that are not cached.
+/// equals, the one with the fewest requests in flight wins, then the lowest id (the router itself takes whichever of
+/// those with equally many blocks it looked at last, so that on a shared prefix all go to one). Cost: blocks that are
+/// not cached.
 class MostCachedPolicy final : public RoutingPolicy {
  public:
   [[nodiscard]] std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) override;
@@ -90,10 +92,10 @@ class SmetricPolicy final : public RoutingPolicy {
 
 /// Preble's E2 (Srivatsa et al., 2024). If some worker caches more than half of the prompt, only the workers that cache
 /// most of it are considered (exploitation), otherwise all (exploration). The one of the least load cost wins: cost =
-/// computing time of the worker's requests + its own prefill, in milliseconds
-/// Preble sums the requests of the last three minutes by profiled times, and adds what is evicted, weighed by how often
-/// it was hit; here the forecast's terms are summed: the wait behind other prompts, and for each request of the last
-/// half minute an answer's share of the steps. The router does not know what is evicted.
+/// computing time of the worker's requests + computing again what it evicts + its own prefill, in milliseconds
+/// Preble sums the requests of the last three minutes by profiled times, and weighs what is evicted by how often it was
+/// hit; here the forecast's terms are summed: the wait behind other prompts, for each request of the last half minute
+/// an answer's share of the steps, and the prefill of those displaced prefixes that were used again lately.
 class PreblePolicy final : public RoutingPolicy {
  public:
   [[nodiscard]] std::size_t choose(const PolicyQuery& query, std::span<Candidate> candidates) override;
