@@ -173,8 +173,10 @@ than is worth keeping was found on long prompts with seeds 97 to 104 and checked
 came in because this page missed bars of code completion and of mixtures; its weight was chosen on these and the day with seeds 210 to 219 and
 checked on eleven with seeds 261 to 264. That a hot prefix has the more copies the more wait was chosen on retrieval and the large fleet with seeds
 271 to 273 and checked on nine with seeds 271 to 278; that its share of those who wait counts came in because of
-[another page](routing-untuned.md) and was checked on eight with seeds 271 to 275. On the other workloads nothing was tuned. The other policies
-have their published defaults.
+[another page](routing-untuned.md) and was checked on eight with seeds 271 to 275. All of that was before 2026-11-29. Since then the engines share what
+the prompts of one step have in common, as real ones do, the capacities were searched again with the `kv` of that day, which are up to 56 % larger, and some
+workloads are new or other ones: questions before their documents, branches of agents that go on, answers of 8,000 tokens, bursts in the
+mixture. With none of these anything was tuned. The other policies have their published defaults.
 
 A load is a share of the fleet's capacity, which is the largest rate at which the best of three policies still keeps up
 (`scripts/routing/capacity.py` says how it is found, `scripts/routing/capacities.json` has the rates). *Slowdown* is a request's time to first
