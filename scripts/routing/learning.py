@@ -29,7 +29,8 @@ SETTLED = ["ttft_p50", "ttft_p95", "tpot_p50"]  # of what is left of some traces
 LATER = 20  # seconds after a change from which on each policy is compared with itself where it was always so
 SETTLED_AFTER = [0, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120]
 # The default, which is right for the workers here: a 70B model in FP8 on an H200.
-PRIOR = {"fixed": (21, "ms"), "per_prefill_token": (94, "us"), "per_sequence": (70, "us"), "per_kv_token": (40, "ns")}
+PRIOR = {"fixed": (21, "ms"), "per_prefill_token": (94, "us"), "per_sequence": (70, "us"), "per_kv_token": (40, "ns"),
+         "per_prefill_pair": (9.18, "ns")}
 
 
 @dataclasses.dataclass(frozen=True)

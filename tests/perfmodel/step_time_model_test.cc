@@ -64,12 +64,14 @@ TEST(StepTimeModel, WithoutAProfileIsTheLinearFormula) {
   EXPECT_EQ(model.intake_delay({.running = 50, .prompt_tokens = 4'000}), Duration::zero());
 }
 
-TEST(LinearStepTime, AddsItsFourTerms) {
+TEST(LinearStepTime, AddsItsTerms) {
   const StepTimeModel model(spec::StepTimeSpec{.fixed = nanoseconds(1'000'000),
                                                .per_prefill_token = nanoseconds(1'000),
                                                .per_sequence = nanoseconds(10),
-                                               .per_kv_token_ns = 0.5});
-  EXPECT_EQ(model.step_time({.prefill_tokens = 3, .sequences = 2, .kv_tokens_read = 8}), nanoseconds(1'003'024));
+                                               .per_kv_token_ns = 0.5,
+                                               .per_prefill_pair_ns = 0.25});
+  EXPECT_EQ(model.step_time({.prefill_tokens = 3, .sequences = 2, .kv_tokens_read = 8, .prefill_pairs = 400}),
+            nanoseconds(1'003'124));
 }
 
 TEST(LinearStepTime, OfTheDefaultModelIsThatOfTheGpuItDescribes) {

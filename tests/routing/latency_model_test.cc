@@ -33,6 +33,10 @@ TEST(LatencyModel, BeginsWithItsPrior) {
   EXPECT_NEAR(model.prefill_ms({.uncached = 20'480}), 2 * 0.09 * 20'480, 1e-9);
   EXPECT_NEAR(model.prefill_ms({.uncached = 100, .cached = 10'190}), 2 * 9, 1e-9);
   EXPECT_DOUBLE_EQ(model.step_error().relative(), 0);
+  // Unless the prior says what a pair of tokens takes: 20,480 of them have 20,480 x 20,480 / 2.
+  spec::StepTimeSpec prior = kPrior;
+  prior.per_prefill_pair_ns = 5;
+  EXPECT_NEAR(LatencyModel(prior).prefill_ms({.uncached = 20'480}), 0.09 * 20'480 + 5e-6 * 20'480 * 20'480 / 2, 1e-6);
 }
 
 TEST(LatencyModel, LearnsAJumpBetweenTwoBatchSizes) {
@@ -114,6 +118,23 @@ TEST_P(WrongPrior, IsForgottenForLongPrompts) {
       EXPECT_NEAR(model.prefill_ms(work), true_prefill_ms(work), 0.12 * true_prefill_ms(work) + 30)
           << uncached << " uncached, " << cached << " cached";
     }
+  }
+}
+
+// As before, with attention alone ten times too dear or too cheap.
+TEST_P(WrongPrior, OfAttentionIsForgotten) {
+  spec::StepTimeSpec prior = kPrior;
+  prior.per_prefill_pair_ns = 5 * GetParam();
+  LatencyModel model(prior);
+  RandomStream random(17);
+  for (int i = 0; i < 300; ++i) {
+    const PrefillWork work{.uncached = std::pow(10, between(random, 2, 5.1))};
+    model.observe_first_token(
+        {.ttft_ms = (110 + true_prefill_ms(work)) * between(random, 0.9, 1.1), .step_ms = 25, .work = work});
+  }
+  for (const double uncached : {3'000.0, 20'000.0, 80'000.0}) {
+    const double truth = true_prefill_ms({.uncached = uncached});
+    EXPECT_NEAR(model.prefill_ms({.uncached = uncached}), truth, 0.12 * truth + 30) << uncached;
   }
 }
 

@@ -37,7 +37,7 @@ max_steps_in_flight: 2
 admission: greedy
 prefix_deferral: true
 time_scale: 10
-step_time: {fixed: 20 ms, per_prefill_token: 90 us, per_sequence: 0.05 ms, per_kv_token: 0.04 us}
+step_time: {fixed: 20 ms, per_prefill_token: 90 us, per_sequence: 0.05 ms, per_kv_token: 0.04 us, per_prefill_pair: 4.5 ns}
 output_length: {mean_tokens: 100, standard_deviation_tokens: 12.5}
 )"));
   ASSERT_TRUE(worker.has_value()) << worker.error().message;
@@ -59,8 +59,8 @@ output_length: {mean_tokens: 100, standard_deviation_tokens: 12.5}
   expected.admission = AdmissionKind::kGreedy;
   expected.prefix_deferral = true;
   expected.time_scale = 10;
-  expected.step_time = {std::chrono::milliseconds(20), std::chrono::microseconds(90), std::chrono::microseconds(50),
-                        40};
+  expected.step_time = {std::chrono::milliseconds(20), std::chrono::microseconds(90), std::chrono::microseconds(50), 40,
+                        4.5};
   expected.output_length = {100, 12.5};
   EXPECT_EQ(*worker, expected);
 }

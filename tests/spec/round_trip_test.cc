@@ -164,7 +164,9 @@ class RoundTripTest : public testing::Test {
     if (number(0, 1) == 1) describe_gpu(w);
     if (number(0, 1) == 1) w.speculation = speculation();
     w.time_scale = 0.001 + 1'000 * random_.uniform();
-    if (!w.profile) w.step_time = {duration(), duration(), duration(), 1e-4 + 1e6 * random_.uniform()};
+    if (!w.profile)
+      w.step_time = {duration(), duration(), duration(), 1e-4 + 1e6 * random_.uniform(),
+                     number(0, 1) * 1e6 * random_.uniform()};
     w.output_length = {1 + 1'000 * random_.uniform(), 1'000 * random_.uniform()};
     return w;
   }
@@ -297,7 +299,8 @@ class RoundTripTest : public testing::Test {
     g.max_body_bytes = number<std::uint64_t>(1'024, 1LL << 40);
     g.seed = number<std::uint64_t>(0, 1LL << 62);
     if (number(0, 1) == 1) g.record = record();
-    g.latency_prior = {duration(), duration(), duration(), 1e-4 + 1e6 * random_.uniform()};
+    g.latency_prior = {duration(), duration(), duration(), 1e-4 + 1e6 * random_.uniform(),
+                       number(0, 1) * 1e6 * random_.uniform()};
     return g;
   }
 

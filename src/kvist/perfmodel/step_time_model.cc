@@ -11,14 +11,15 @@ namespace kvist::perfmodel {
 
 namespace {
 
-/// Linear in its four terms (spec::StepTimeSpec). Zero for an empty step.
+/// Linear in its five terms (spec::StepTimeSpec). Zero for an empty step.
 Duration linear_step_time(const spec::StepTimeSpec& model, const StepLoad& load) {
   if (load.sequences == 0) return Duration::zero();
-  // Whole nanoseconds are integers, so that sums are exact. Only the term with the sub-nanosecond coefficient is
+  // Whole nanoseconds are integers, so that sums are exact. Only the terms with sub-nanosecond coefficients are
   // rounded, once.
   const Duration kv_read(std::llround(model.per_kv_token_ns * static_cast<double>(load.kv_tokens_read)));
+  const Duration attention(std::llround(model.per_prefill_pair_ns * static_cast<double>(load.prefill_pairs)));
   return model.fixed + model.per_prefill_token * static_cast<std::int64_t>(load.prefill_tokens) +
-         model.per_sequence * static_cast<std::int64_t>(load.sequences) + kv_read;
+         model.per_sequence * static_cast<std::int64_t>(load.sequences) + kv_read + attention;
 }
 
 }  // namespace

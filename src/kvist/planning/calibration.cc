@@ -66,6 +66,7 @@ std::vector<double> residuals_of(const Quantiles& observed, const Quantiles& sim
 Result<void> slow_prefill_down(spec::WorkerSpec& worker, double factor) {
   if (!worker.profile) {
     worker.step_time.per_prefill_token = from_seconds(to_seconds(worker.step_time.per_prefill_token) * factor);
+    worker.step_time.per_prefill_pair_ns *= factor;
     return {};
   }
   constexpr const char* kName = "matrix_products.efficiency";

@@ -310,10 +310,13 @@ void add_deployment(render::Document& document, const analysis::RunAnalysis& ana
   table.rows.push_back({"Chunked prefill", "Enabled"});
   per_worker("Step time", [](const WorkerSpec& w) {
     if (w.profile) return std::string("GPU profile");
-    return fmt::format(
+    std::string terms = fmt::format(
         "{} + {} per prefill token + {} per sequence + {}ns per KV token read",
         render::format_duration(w.step_time.fixed), render::format_duration(w.step_time.per_prefill_token),
         render::format_duration(w.step_time.per_sequence), render::format_plain(w.step_time.per_kv_token_ns));
+    if (w.step_time.per_prefill_pair_ns > 0)
+      terms += fmt::format(" + {}ns per prefill pair", render::format_plain(w.step_time.per_prefill_pair_ns));
+    return terms;
   });
   per_worker("Speculative decoding", [](const WorkerSpec& w) {
     if (!w.speculation.enabled) return std::string("off");

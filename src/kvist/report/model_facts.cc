@@ -14,13 +14,17 @@ bool same_model(const spec::WorkerSpec& a, const spec::WorkerSpec& b) {
 
 perfmodel::ProfileDescription plain_formula(const spec::StepTimeSpec& step) {
   const auto ms = [](Duration d) { return to_milliseconds(d); };
-  return {.title = "plain step-time formula of the deployment file (no GPU profile)",
-          .costs = {{"fixed", ms(step.fixed), "ms", "every step"},
-                    {"prefill", ms(step.per_prefill_token), "ms", "per prefill token"},
-                    {"sequence", ms(step.per_sequence), "ms", "per running sequence"},
-                    {"KV read", step.per_kv_token_ns * 1e-6, "ms", "per KV token read"}},
-          .coefficients = {},
-          .extrapolation = {}};
+  perfmodel::ProfileDescription formula{.title = "plain step-time formula of the deployment file (no GPU profile)",
+                                        .costs = {{"fixed", ms(step.fixed), "ms", "every step"},
+                                                  {"prefill", ms(step.per_prefill_token), "ms", "per prefill token"},
+                                                  {"sequence", ms(step.per_sequence), "ms", "per running sequence"},
+                                                  {"KV read", step.per_kv_token_ns * 1e-6, "ms", "per KV token read"}},
+                                        .coefficients = {},
+                                        .extrapolation = {}};
+  if (step.per_prefill_pair_ns > 0)
+    formula.costs.push_back(
+        {"attention", step.per_prefill_pair_ns * 1e-6, "ms", "per pair of prefill token and context"});
+  return formula;
 }
 
 perfmodel::ProfileDescription described(const spec::WorkerSpec& worker) {

@@ -35,8 +35,11 @@ constexpr double kPriorSteps = 1.5;
 /// 70B model with grouped-query attention on an H200, fewer for smaller models.
 constexpr double kPriorEvenTokens = 20'480;
 
-WeightFilter::Row prior_weights(double per_prefill_token_ms) {
-  return {kPriorBaseMs, kPriorSteps, per_prefill_token_ms, per_prefill_token_ms / (kPriorEvenTokens / 2), 1};
+WeightFilter::Row prior_weights(const spec::StepTimeSpec& prior) {
+  const double token_ms = std::max(1e-4, to_milliseconds(prior.per_prefill_token));
+  const double pair_ms =
+      prior.per_prefill_pair_ns > 0 ? prior.per_prefill_pair_ns * 1e-6 : token_ms / (kPriorEvenTokens / 2);
+  return {kPriorBaseMs, kPriorSteps, token_ms, pair_ms, 1};
 }
 
 /// Standard deviation of a time to first token as a share of it. The delay by the prompts before it is known less well
@@ -55,8 +58,7 @@ void PredictionError::observe(double predicted_ms, double observed_ms) {
   mean_predicted_ms += share * (predicted_ms - mean_predicted_ms);
 }
 
-LatencyModel::LatencyModel(const spec::StepTimeSpec& prior)
-    : prior_(prior), filter_(prior_weights(std::max(1e-4, to_milliseconds(prior.per_prefill_token)))) {}
+LatencyModel::LatencyModel(const spec::StepTimeSpec& prior) : prior_(prior), filter_(prior_weights(prior)) {}
 
 double LatencyModel::prior_ms(std::uint32_t batch, std::uint64_t context_tokens) const {
   return to_milliseconds(prior_.fixed) + to_milliseconds(prior_.per_sequence) * batch +

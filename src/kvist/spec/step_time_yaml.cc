@@ -11,6 +11,9 @@ Result<void> read_step_time(const YamlNode& node, StepTimeSpec& step) {
   if (const auto value = node.get("per_kv_token")) {
     KVIST_TRY(step.per_kv_token_ns, value->as_nanoseconds());
   }
+  if (const auto value = node.get("per_prefill_pair")) {
+    KVIST_TRY(step.per_prefill_pair_ns, value->as_nanoseconds());
+  }
   KVIST_TRY_VOID(node.finish());
   // With a step that takes no time the engine would spin, and the virtual clock would not advance.
   if (step.fixed + step.per_sequence <= Duration(0)) {
@@ -22,7 +25,9 @@ Result<void> read_step_time(const YamlNode& node, StepTimeSpec& step) {
 void write_step_time(YamlWriter& out, std::string_view key, const StepTimeSpec& step) {
   out.begin_map(key).field("fixed", step.fixed);
   out.field("per_prefill_token", step.per_prefill_token).field("per_sequence", step.per_sequence);
-  out.nanoseconds("per_kv_token", step.per_kv_token_ns).end_map();
+  out.nanoseconds("per_kv_token", step.per_kv_token_ns);
+  if (step.per_prefill_pair_ns > 0) out.nanoseconds("per_prefill_pair", step.per_prefill_pair_ns);
+  out.end_map();
 }
 
 }  // namespace kvist::spec
