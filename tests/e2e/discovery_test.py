@@ -2,6 +2,7 @@
 is in tests/cluster."""
 import contextlib
 import pathlib
+import socket
 import subprocess
 import tempfile
 
@@ -34,6 +35,19 @@ READY, UNREADY = {"ready": True}, {"ready": False, "serving": False}
 ENDS = {"ready": False, "serving": True, "terminating": True}
 
 
+def shared_port(hosts):
+    """A port that nobody has on any of the addresses."""
+    for _ in range(100):
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+            port = 0
+            for host in hosts:
+                probe = stack.enter_context(socket.socket())
+                probe.bind((host, port))
+                port = probe.getsockname()[1]
+            return port
+    raise AssertionError(f"no port is free on all of {hosts}")
+
+
 class Fleet:
     """An API server, a gateway that follows it, and workers that share a port on addresses of the loopback interface, as pods do."""
 
@@ -43,13 +57,11 @@ class Fleet:
         stack.callback(self.api.close)
         (self.folder / "token").write_text("first\n")
         (self.folder / "kubeconfig").write_text(KUBECONFIG.format(server=self.api.url))
-        self.pods, self.port = {}, 0
-        for i in range(count):
-            name, host = f"pod-{i}", f"127.0.0.{i + 2}"
+        self.pods = {f"pod-{i}": f"127.0.0.{i + 2}" for i in range(count)}
+        self.port = shared_port(self.pods.values())
+        for name, host in self.pods.items():
             worker = Process(self.folder, "worker", name, timed(name, 100.0) + f"  http: {{host: {host}, port: {self.port}}}\n")
             stack.callback(worker.stop)
-            self.port = worker.ports["http"]
-            self.pods[name] = host
         self.config = GATEWAY.format(kubeconfig=self.folder / "kubeconfig", more=more)
         self.gateway = Process(self.folder, "gateway", "gateway", self.config)
         stack.callback(self.gateway.stop)
