@@ -191,6 +191,7 @@ TEST(WorkerSpecTest, ErrorsInAProfile) {
   EXPECT_THAT(message(read_worker(parsed("admission: lazy\n"))),
               StartsWith("test.yaml:1: admission: expected reserve_to_completion or greedy, got \"lazy\""));
   EXPECT_THAT(message(read_worker(parsed("prefix_deferral: 3\n"))), StartsWith("test.yaml:1: prefix_deferral: "));
+  EXPECT_THAT(message(read_worker(parsed("step_time: {per_prefill_pair: 2 us}\n"))), HasSubstr("at most 1 us"));
   EXPECT_THAT(
       message(read_worker(parsed("prefix_when_planned: true\ncpu: {model: m}\n"))),
       AllOf(StartsWith("test.yaml:1: prefix_when_planned: "), HasSubstr("leave prefix_when_planned or cpu out")));

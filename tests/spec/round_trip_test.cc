@@ -166,7 +166,7 @@ class RoundTripTest : public testing::Test {
     w.time_scale = 0.001 + 1'000 * random_.uniform();
     if (!w.profile)
       w.step_time = {duration(), duration(), duration(), 1e-4 + 1e6 * random_.uniform(),
-                     number(0, 1) * 1e6 * random_.uniform()};
+                     number(0, 1) * 1e3 * random_.uniform()};
     w.output_length = {1 + 1'000 * random_.uniform(), 1'000 * random_.uniform()};
     return w;
   }
@@ -300,7 +300,7 @@ class RoundTripTest : public testing::Test {
     g.seed = number<std::uint64_t>(0, 1LL << 62);
     if (number(0, 1) == 1) g.record = record();
     g.latency_prior = {duration(), duration(), duration(), 1e-4 + 1e6 * random_.uniform(),
-                       number(0, 1) * 1e6 * random_.uniform()};
+                       number(0, 1) * 1e3 * random_.uniform()};
     return g;
   }
 

@@ -12,7 +12,11 @@ Result<void> read_step_time(const YamlNode& node, StepTimeSpec& step) {
     KVIST_TRY(step.per_kv_token_ns, value->as_nanoseconds());
   }
   if (const auto value = node.get("per_prefill_pair")) {
+    // A step of the largest budget and context has 10^15 pairs; more than this does not fit into a duration.
+    constexpr double kMostNs = 1'000;
     KVIST_TRY(step.per_prefill_pair_ns, value->as_nanoseconds());
+    if (step.per_prefill_pair_ns > kMostNs)
+      return std::unexpected(value->error("a pair of tokens takes some nanoseconds; want at most 1 us"));
   }
   KVIST_TRY_VOID(node.finish());
   // With a step that takes no time the engine would spin, and the virtual clock would not advance.
