@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kvist/base/id.h"
+#include "kvist/base/prefetch.h"
 #include "kvist/base/time.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/kv/kv_event.h"
@@ -137,6 +138,9 @@ class CacheKnowledge {
   [[nodiscard]] CacheTrustReport report(WorkerId worker, bool events_exact) const;
   /// Threads: the index's owner.
   [[nodiscard]] const kv_index::KvIndex& index() const { return events_.index(); }
+
+  /// Asks for what on_progress() reads.
+  void prefetch(WorkerId worker) const { prefetch_object(workers_[worker.value()]); }
 
  private:
   struct Worker {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kvist/base/id.h"
+#include "kvist/base/prefetch.h"
 #include "kvist/base/time.h"
 #include "kvist/routing/latency_model.h"
 
@@ -81,11 +82,7 @@ class FleetLatency {
   /// observations only.
   [[nodiscard]] double learned_share(WorkerId id) const { return workers_.at(id.value()).learned_share; }
   /// For a caller that has something else to do until what expect() reads of the worker is there.
-  void prefetch(WorkerId id) const {
-    constexpr std::size_t kLine = 64;
-    const auto* const worker = reinterpret_cast<const std::byte*>(&workers_[id.value()]);
-    for (std::size_t at = 0; at < sizeof(Worker); at += kLine) __builtin_prefetch(worker + at);
-  }
+  void prefetch(WorkerId id) const { prefetch_object(workers_[id.value()]); }
 
   void observe_step(WorkerId id, std::uint32_t batch, std::uint64_t context_tokens, double gap_ms, TimePoint now) {
     Worker& worker = workers_[id.value()];

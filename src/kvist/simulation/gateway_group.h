@@ -25,6 +25,10 @@ class GatewayGroup {
 
   /// Something reaches a gateway; all kinds but kHealthCheck.
   void on_event(const Event& event);
+  /// Asks for the memory that is so many pointers away, for a worker's step that comes soon.
+  void prefetch_step(WorkerId worker, unsigned pointers) const {
+    if (gateways_.size() == 1) std::as_const(*gateways_.front()).router().prefetch_run_step(worker, pointers);
+  }
   /// `well`: whether the worker answered.
   void on_health_check(const Event& event, bool well);
 

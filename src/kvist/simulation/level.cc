@@ -28,6 +28,10 @@ namespace {
 
 /// Turns kept until the sink gets them: few enough that memory stays flat, enough that a store writes in bulk.
 constexpr std::size_t kSinkBatch = 256;
+/// From so many workers on, what a step reads is in no cache of the processor any more. With 300 nothing is gained.
+constexpr std::size_t kLargeFleet = 512;
+/// From the number of a worker to what a step of it reads are so many pointers, and one event's time for each.
+constexpr unsigned kPointers = 7;
 
 /// Turns in flight at once, at most; 0: a trace, which knows no limit.
 std::uint32_t limit_of(const spec::WorkloadSpec& workload, const LevelPlan& plan) {
@@ -68,6 +72,8 @@ class LoadRun {
   }
   [[nodiscard]] const LevelPlan& plan() const { return levels_[outcomes_.size() - 1]; }
   [[nodiscard]] LevelOutcome& outcome() { return outcomes_.back(); }
+  /// Asks for the memory that is so many pointers away, for an event that comes soon.
+  void prefetch(const Event& event, unsigned pointers) const;
   void dispatch(const Event& event);
   void begin_level();
   void end_level();
@@ -101,7 +107,8 @@ class LoadRun {
   LevelAction action_;  // the current action
   bool snapshot_due_ = false;
   std::vector<LevelOutcome> outcomes_;  // of the levels that have begun; the last is in progress
-  std::uint64_t events_before_ = 0;     // the level under way
+  bool prefetches_ = sweep_.deployment.workers.size() >= kLargeFleet;
+  std::uint64_t events_before_ = 0;  // the level under way
   std::uint64_t output_tokens_before_ = 0;
 };
 
@@ -126,7 +133,9 @@ Result<std::vector<LevelOutcome>> LoadRun::run() {
   KVIST_TRY_VOID(go_on());
   while (action_.step != LevelStep::kEnd) {
     KVIST_CHECK(time_.has_next(), fmt::format("seed {}: work is left and nothing will happen any more", plan().seed));
-    dispatch(time_.next());
+    const Event event = time_.next();
+    if (prefetches_) time_.prepare(kPointers, [this](const Event& soon, unsigned calls) { prefetch(soon, calls); });
+    dispatch(event);
     KVIST_TRY_VOID(hand_turns_on(kSinkBatch));
     KVIST_TRY_VOID(go_on());
   }
@@ -225,6 +234,21 @@ void LoadRun::end_level() {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     level.workers[i].total = workers_[i].driver().stats();
     level.steps += level.workers[i].total.steps - level.workers[i].before.steps;
+  }
+}
+
+void LoadRun::prefetch(const Event& event, unsigned pointers) const {
+  switch (event.kind) {
+    case EventKind::kWorkerTimer:
+    case EventKind::kWorkerWake:
+    case EventKind::kRequestAtWorker:
+      return workers_[event.worker.value()].prefetch(pointers);
+    case EventKind::kStepAtGateway:
+      return gateways_.prefetch_step(event.worker, pointers);
+    case EventKind::kStepAtClient:
+      return load_.prefetch_step(event.worker, pointers);
+    default:
+      return;
   }
 }
 

@@ -41,7 +41,8 @@ class Network {
     send(spec_.worker_hop, EventKind::kAbortAtWorker, turn.value(), worker);
   }
   void step_to_client(StepMessage step) {
-    send(spec_.client_hop, EventKind::kStepAtClient, steps_.put(std::move(step)));
+    const WorkerId worker = step.worker;
+    send(spec_.client_hop, EventKind::kStepAtClient, steps_.put(std::move(step)), worker);
   }
   void refusal_to_client(Refusal refusal) {
     send(spec_.client_hop, EventKind::kRefusalAtClient, refusals_.put(std::move(refusal)));
@@ -54,7 +55,8 @@ class Network {
 
   // From a worker.
   void step_to_gateway(StepMessage step) {
-    send(spec_.worker_hop, EventKind::kStepAtGateway, steps_.put(std::move(step)));
+    const WorkerId worker = step.worker;
+    send(spec_.worker_hop, EventKind::kStepAtGateway, steps_.put(std::move(step)), worker);
   }
   void refusal_to_gateway(Refusal refusal) {
     send(spec_.worker_hop, EventKind::kRefusalAtGateway, refusals_.put(std::move(refusal)));

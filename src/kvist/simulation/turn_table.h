@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kvist/base/check.h"
+#include "kvist/base/prefetch.h"
 #include "kvist/simulation/messages.h"
 
 namespace kvist::simulation {
@@ -50,12 +51,10 @@ class TurnTable {
   /// Prefetches the entry, because a step looks up many turns, which in a large fleet are not in the processor's cache.
   void prefetch(TurnId turn) const {
     if (place_of(turn) >= entries_.size()) return;
-    const auto* const entry = reinterpret_cast<const char*>(&entries_[place_of(turn)]);
-    for (std::size_t offset = 0; offset < sizeof(Entry); offset += kCacheLineBytes) __builtin_prefetch(entry + offset);
+    prefetch_object(entries_[place_of(turn)]);
   }
 
  private:
-  static constexpr std::size_t kCacheLineBytes = 64;
   struct Entry {
     TurnId turn;  // none: 0
     Value value;

@@ -62,6 +62,11 @@ class VirtualTime {
     ++events_;
     return event;
   }
+  /// See EventQueue::prepare().
+  template <class Visit>
+  void prepare(unsigned calls, Visit visit) {
+    queue_.prepare(calls, visit);
+  }
   /// The number of events so far.
   [[nodiscard]] std::uint64_t events() const { return events_; }
 
