@@ -160,6 +160,8 @@ class Pair {
     options.admission = admission;
     options.prefix_deferral = random_.uniform() < 0.3;
     options.prefix_when_planned = random_.uniform() < 0.3;
+    if (random_.uniform() < 0.3)
+      options.long_prefill_token_threshold = static_cast<std::uint32_t>(random_.uniform_int(1, 40));
     return options;
   }
 

@@ -52,6 +52,7 @@ spec::SweepSpec random_sweep(Draw& draw) {
     worker.admission = kind;
     worker.prefix_deferral = draw.one_in(3);
     worker.prefix_when_planned = draw.one_in(3);
+    worker.long_prefill_token_threshold = draw.one_in(3) ? draw.number(1, 200) : 0;
     worker.time_scale = draw.one_in(3) ? 10 : 1;
     worker.output_length.mean_tokens = draw.number(1, 50);
     worker.output_length.standard_deviation_tokens = draw.number(0, 20);

@@ -61,6 +61,8 @@ Arguments vllm_arguments(const spec::DynamoGraphSpec& graph, const spec::WorkerS
   add("--max-num-seqs", worker.max_batch_size);
   add("--max-num-batched-tokens", worker.max_num_tokens);
   add("--max-model-len", worker.max_model_len);
+  if (worker.long_prefill_token_threshold > 0)
+    add("--long-prefill-token-threshold", worker.long_prefill_token_threshold);
   add("--block-size", worker.block_size);
   if (worker.profile->memory_fraction > 0) add("--gpu-memory-utilization", worker.profile->memory_fraction);
   add("--kv-cache-dtype", worker.profile->kv_dtype == spec::KvDtype::kFp8 ? "fp8" : "auto");

@@ -29,7 +29,8 @@ CoreOptions core_options(const spec::WorkerSpec& worker) {
           .max_steps_in_flight = worker.max_steps_in_flight,
           .admission = worker.admission,
           .prefix_deferral = worker.prefix_deferral,
-          .prefix_when_planned = worker.prefix_when_planned};
+          .prefix_when_planned = worker.prefix_when_planned,
+          .long_prefill_token_threshold = worker.long_prefill_token_threshold};
 }
 
 class Core::Impl {
@@ -46,7 +47,8 @@ class Core::Impl {
         scheduler_({.max_batch_size = options_.max_batch_size,
                     .max_num_tokens = options_.max_num_tokens,
                     .prefix_deferral = options_.prefix_deferral,
-                    .prefix_when_planned = options_.prefix_when_planned},
+                    .prefix_when_planned = options_.prefix_when_planned,
+                    .long_prefill_token_threshold = options_.long_prefill_token_threshold},
                    kv_, speculation_.get(), run_.get()) {
     KVIST_CHECK(options_.block_size > 0 && options_.kv_blocks > 0, "an engine needs KV blocks");
     KVIST_CHECK(options_.max_batch_size > 0 && options_.max_num_tokens > 0, "an engine needs slots and a token budget");

@@ -32,9 +32,10 @@ struct CoreOptions {
   std::uint32_t max_waiting = 1'024;      ///< queued requests; beyond it submit() returns kResourceExhausted
   std::uint32_t max_steps_in_flight = 1;  ///< 1, or 2 for overlap scheduling (with drafts never more than 1)
   spec::AdmissionKind admission = spec::AdmissionKind::kReserveToCompletion;
-  bool prefix_deferral = false;      ///< see spec::WorkerSpec
-  bool prefix_when_planned = false;  ///< likewise
-  bool block_tables = false;         ///< fill StepPlan::block_tables; with one step in flight only
+  bool prefix_deferral = false;                    ///< see spec::WorkerSpec
+  bool prefix_when_planned = false;                ///< likewise
+  std::uint32_t long_prefill_token_threshold = 0;  ///< likewise
+  bool block_tables = false;                       ///< fill StepPlan::block_tables; with one step in flight only
   /// Use a cached block only if it holds the prompt's tokens, for executors that read what is in it. Hashes alone can
   /// be made to agree by who chooses prompts.
   bool compares_tokens = false;

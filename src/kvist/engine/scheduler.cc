@@ -113,6 +113,13 @@ void Scheduler::look(CoreView& view) {
   }
 }
 
+// The tokens that the next step computes of it, without drafts. A prompt that is alone takes the time of nobody.
+std::uint32_t Scheduler::share_of(const Sequence& sequence, std::uint32_t budget) const {
+  const std::uint32_t most = std::min(sequence.behind(), budget);
+  const std::uint32_t threshold = limits_.long_prefill_token_threshold;
+  return threshold > 0 && running() + waiting() > 1 ? std::min(most, threshold) : most;
+}
+
 void Scheduler::give_tokens(Sequence& sequence, std::uint32_t count, std::uint32_t drafts, StepPlan& plan) {
   const std::uint32_t first = sequence.planned;
   const std::uint32_t end = first + count + drafts;
@@ -197,7 +204,7 @@ bool Scheduler::serve_running(StepPlan& plan, std::uint32_t& budget, std::uint32
     Sequence& sequence = *running_[i];
     if (sequence.phase == Phase::kPreempted) nobody_returns = false;
     if (sequence.phase != Phase::kRunning) continue;
-    const std::uint32_t count = std::min(sequence.behind(), budget);
+    const std::uint32_t count = share_of(sequence, budget);
     if (count == 0) continue;
     const std::uint32_t end = sequence.planned + count;
     std::uint32_t more = 0;
@@ -263,7 +270,7 @@ bool Scheduler::serve_beside_run(StepPlan& plan, std::uint32_t& budget) {
     }
     if (sequence->phase == Phase::kPreempted) nobody_returns = false;
     if (sequence->phase != Phase::kRunning) continue;
-    const std::uint32_t count = std::min(sequence->behind(), budget);
+    const std::uint32_t count = share_of(*sequence, budget);
     if (count == 0) continue;
     KVIST_CHECK(kv_->try_grow(*sequence, sequence->planned + count), "a sequence beside the run found no block");
     give_tokens(*sequence, count, 0, plan);
@@ -339,7 +346,7 @@ void Scheduler::admit_waiting(StepPlan& plan, std::uint32_t& budget, std::vector
       slots_[sequence.slot.value()] = &sequence;
       admitted.push_back(&sequence);
     }
-    const std::uint32_t count = std::min(sequence.behind(), budget);
+    const std::uint32_t count = share_of(sequence, budget);
     KVIST_CHECK(kv_->try_grow(sequence, sequence.planned + count), "an admitted request found no block");
     give_tokens(sequence, count, 0, plan);
     budget -= count;

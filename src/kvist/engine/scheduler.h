@@ -19,7 +19,8 @@ namespace kvist::engine {
 /// Owns the sequences and plans steps. Running sequences are served first, in the order of their admission. Then
 /// waiting ones are admitted by their priority, first come, first served among equals; the first that does not fit
 /// stops admission, so that a long request cannot starve. Each sequence gets min(tokens it is behind, budget left), a
-/// decoding one its drafts in addition.
+/// decoding one its drafts in addition. With a threshold of long prompts, those behind a long one get what it leaves of
+/// the budget.
 ///
 /// If a running sequence finds no free block (greedy admission), the last admitted one is preempted: it gives up its
 /// blocks, goes back to the front of the queue to be computed again, and keeps its slot. Its blocks become free when
@@ -33,6 +34,7 @@ class Scheduler {
     std::uint32_t max_num_tokens = 0;
     bool prefix_deferral = false;      ///< a prompt waits while the same step computes its next block for another one
     bool prefix_when_planned = false;  ///< blocks of prompts can be found from the step on that computes them
+    std::uint32_t long_prefill_token_threshold = 0;  ///< of one sequence in a step, while there are others; 0: no limit
   };
   /// `speculation` may be null: no drafts. `run` may be null: each step has each sequence; with a run nothing is
   /// drafted. Requires: all of them outlive it.
@@ -82,6 +84,7 @@ class Scheduler {
   void preempt_last();
   void admit_waiting(StepPlan& plan, std::uint32_t& budget, std::vector<Sequence*>& admitted);
   [[nodiscard]] bool is_being_computed(Sequence& waiting, const StepPlan& plan) const;
+  [[nodiscard]] std::uint32_t share_of(const Sequence& sequence, std::uint32_t budget) const;
   void give_tokens(Sequence& sequence, std::uint32_t count, std::uint32_t drafts, StepPlan& plan);
 
   Limits limits_;

@@ -120,6 +120,9 @@ struct WorkerSpec {
   /// Blocks of a prompt can be found from the step on that computes them, so that requests of one step share them
   /// (vLLM). Of the timed engine only; otherwise after that step.
   bool prefix_when_planned = false;
+  /// A step computes at most so many tokens of one prompt while there are other requests, so that several prompts are
+  /// computed side by side (vLLM's setting of this name); 0: as many as the budget has.
+  std::uint32_t long_prefill_token_threshold = 0;
   double time_scale = 1;                    ///< the timed engine runs this many times faster than the step-time model
   StepTimeSpec step_time;                   ///< used where no profile is named
   std::optional<ProfileSpec> profile = {};  ///< step times, memory and engine behaviour of a GPU

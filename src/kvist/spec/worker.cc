@@ -160,6 +160,7 @@ Result<void> read_worker_fields(const YamlNode& node, const std::string& base_di
   KVIST_TRY_VOID(read_word(node, "admission", kAdmissionWords, w.admission));
   KVIST_TRY_VOID(read_field(node, "prefix_deferral", w.prefix_deferral));
   KVIST_TRY_VOID(read_field(node, "prefix_when_planned", w.prefix_when_planned));
+  KVIST_TRY_VOID(read_field(node, "long_prefill_token_threshold", w.long_prefill_token_threshold, 0, 10'000'000));
   KVIST_TRY_VOID(read_field(node, "time_scale", w.time_scale, 0.001, 1e6));
   KVIST_TRY_VOID(read_profile(node, base_directory, w.profile));
   if (w.profile) {
@@ -213,6 +214,7 @@ std::string to_yaml(const WorkerSpec& w, int indent) {
   if (!w.open.admission) out.field("admission", word_of(kAdmissionWords, w.admission));
   if (!w.open.prefix_deferral) out.field("prefix_deferral", w.prefix_deferral);
   if (!w.open.prefix_when_planned && !w.cpu) out.field("prefix_when_planned", w.prefix_when_planned);
+  if (w.long_prefill_token_threshold != 0) out.field("long_prefill_token_threshold", w.long_prefill_token_threshold);
   if (w.cpu) {
     out.begin_map("cpu").field("model", w.cpu->model).field("threads", w.cpu->threads);
     out.field("weights", word_of(kWeightWords, w.cpu->weights));

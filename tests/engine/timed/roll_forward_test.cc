@@ -36,6 +36,8 @@ spec::WorkerSpec worker_of(RandomStream& random) {
   worker.max_steps_in_flight = static_cast<std::uint32_t>(random.uniform_int(1, 2));
   worker.prefix_deferral = random.uniform_int(0, 1) == 1;
   worker.prefix_when_planned = random.uniform_int(0, 1) == 1;
+  if (random.uniform_int(0, 1) == 1)
+    worker.long_prefill_token_threshold = static_cast<std::uint32_t>(random.uniform_int(8, 200));
   worker.step_time = {.fixed = microseconds(10'007),
                       .per_prefill_token = microseconds(11),
                       .per_sequence = microseconds(97),

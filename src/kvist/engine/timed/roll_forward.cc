@@ -286,7 +286,8 @@ void RollForward::admit(Step& step, std::uint64_t& budget) {
     }
     const std::uint32_t cached = usable(prompt);
     const std::uint32_t cached_tokens = cached * options_.block_size;
-    const auto first = static_cast<std::uint32_t>(std::min<std::uint64_t>(prompt.tokens - cached_tokens, budget));
+    const auto first =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(prompt.tokens - cached_tokens, share_of(budget)));
     const RolledMemory::Demand demand{
         .total = prompt.total_blocks,
         .cached = cached,
@@ -301,16 +302,23 @@ void RollForward::admit(Step& step, std::uint64_t& budget) {
     prompt.planned = cached_tokens;
     if (*next == asked_) foresight_.cached_tokens = cached_tokens;
     if (cached < prompt.block_hashes.size()) uncommitted_.push_back(*next);
-    ++running_;
-    give(*next, step, budget);
-    if (prompt.planned < prompt.tokens) partial_.push_back(*next);
+    const std::uint32_t index = *next;
     next = waiting_.erase(next);
+    ++running_;
+    give(index, step, budget);
+    if (prompt.planned < prompt.tokens) partial_.push_back(index);
   }
+}
+
+// The most that one prompt gets in a step. Admission moves requests from one of the two numbers to the other.
+std::uint64_t RollForward::share_of(std::uint64_t budget) const {
+  const std::uint64_t threshold = options_.long_prefill_token_threshold;
+  return threshold > 0 && running_ + waiting_.size() > 1 ? std::min(budget, threshold) : budget;
 }
 
 void RollForward::give(std::uint32_t index, Step& step, std::uint64_t& budget) {
   Prompt& prompt = prompts_[index];
-  const std::uint64_t count = std::min<std::uint64_t>(prompt.tokens - prompt.planned, budget);
+  const std::uint64_t count = std::min<std::uint64_t>(prompt.tokens - prompt.planned, share_of(budget));
   if (count == 0) return;
   const std::uint64_t first = prompt.planned;
   const perfmodel::StepLoad part{.prefill_tokens = count,

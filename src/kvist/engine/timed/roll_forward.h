@@ -102,6 +102,7 @@ class RollForward {
   void begin_steps(TimePoint at);
   void plan(Step& step);
   void admit(Step& step, std::uint64_t& budget);
+  [[nodiscard]] std::uint64_t share_of(std::uint64_t budget) const;
   void give(std::uint32_t prompt, Step& step, std::uint64_t& budget);
   void end_step(Step& step);
   void commit(Prompt& prompt, std::uint32_t tokens);
