@@ -11,6 +11,9 @@ FIRST_SEED = 201
 SEARCH_SEED = 901
 
 
+SLOWNESS = 2
+
+
 @dataclasses.dataclass(frozen=True)
 class Fleet:
     workers: int
@@ -18,23 +21,33 @@ class Fleet:
     model: str = "llama-3.1-70b-fp8"
     slots: int = 64
     context: int = 140_000  # tokens of a prompt and its answer
+    side_by_side: int = 0  # tokens of a prompt in a step, at most, while there are others
+    slow: int = 0  # workers whose steps take SLOWNESS times as long
 
     def yaml(self, workers=None, memory=""):
-        return f"""  workers:
-    count: {workers or self.workers}{memory}
-    model: {self.model}
+        settings = f"""model: {self.model}
     block_size: 32
     max_batch_size: {self.slots}
     max_num_tokens: {16384 if self.engine == "trtllm" else 8192}
     max_model_len: {self.context}
+    long_prefill_token_threshold: {self.side_by_side}
     profile: {{gpu: h200, model: {self.model}, engine: {self.engine}, tensor_parallel: 1, memory_fraction: 0.90}}
     output_length: {{mean_tokens: 905, standard_deviation_tokens: 250}}
 """
+        if not self.slow or workers:
+            return f"  workers:\n    count: {workers or self.workers}{memory}\n    {settings}"
+        rows = ["  workers:\n"]
+        for i in range(self.workers):
+            scale = 1 / SLOWNESS if i >= self.workers - self.slow else 1
+            rows.append(f"  - name: worker-{i}{memory}\n    time_scale: {scale:g}\n    {settings}")
+        return "".join(rows)
 
     def __str__(self):
         engine = {"trtllm": "TensorRT-LLM", "vllm": "vLLM"}[self.engine]
         size = "Llama 3.1 8B" if "8b" in self.model else "Llama 3.1 70B"
-        return f"{self.workers} workers with {size} (FP8) under {engine}"
+        side_by_side = f", {self.side_by_side:,} tokens of a prompt in a step" if self.side_by_side else ""
+        slow = f", {self.slow} of them half as fast" if self.slow else ""
+        return f"{self.workers} workers with {size} (FP8) under {engine}{side_by_side}{slow}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,6 +156,8 @@ WORKLOADS = [
              (Part("chats", 1),), guess=20),
     Workload("long_prompts", "Prompts that share nothing, log-normal around 4,000 tokens, up to 128,000", Fleet(12),
              (Part("long_prompts", 1),), guess=7),
+    Workload("side_by_side", "The same prompts, to engines that compute up to eight of them at once, 1,024 tokens of each in a step",
+             Fleet(12, "vllm", side_by_side=1024), (Part("long_prompts", 1),), guess=7),
     Workload("retrieval", "60 documents of 4,096 to 24,576 tokens, a few asked for often, with a question behind", Fleet(12),
              (Part("retrieval", 1),), guess=30),
     Workload("question_first", "The same questions and documents, the question before the document, so that no cache helps", Fleet(12, "vllm"),
@@ -160,6 +175,8 @@ WORKLOADS = [
              EVERYTHING, swing=(200, 0.6), guess=1.8),
     Workload("day", "The same mixture over a day in 400 s: a night at a tenth of the mean rate, a noon at 1.9 times", Fleet(4, "vllm"),
              EVERYTHING, swing=(400, 0.9), guess=0.5),
+    Workload("mixed_speeds", "Chats, retrieval and long prompts at once, and a third of the workers takes twice as long for each step",
+             Fleet(12, slow=4), (Part("chats", 1), Part("retrieval", 1.5), Part("long_prompts", 0.3)), guess=5),
     Workload("flood", "Retrieval, and between the 150th and the 200th second a tenant who sends long prompts that share nothing", Fleet(4),
              (Part("retrieval", 1), Part("long_prompts", 1, 150, 200)), guess=6),
     Workload("retrieval_and_agents", "Retrieval and agents at once", Fleet(4, "vllm"), (Part("retrieval", 1), Part("agents", 0.01)), guess=4),
