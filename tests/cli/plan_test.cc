@@ -93,7 +93,7 @@ levels: [1]
   const Ran ran = kvist(plan);
   ASSERT_EQ(ran.status, 0) << ran.err;  // 200 s are 500 % of 40 s
   EXPECT_THAT(ran.out, AllOf(ContainsRegex("kv +500 +500 or more"), HasSubstr("Above 500 users the trace ends before"),
-                             HasSubstr("every seed of a level replays the same requests")));
+                             HasSubstr("intervals are by Student's t over 10 blocks of time")));
   std::vector<std::string> more = plan;
   more.insert(more.end(), {"--users", "501"});
   EXPECT_THAT(kvist(more).err, AllOf(HasSubstr("at 501 percent of that it ends before"), HasSubstr("at most 500")));

@@ -151,16 +151,74 @@ TEST(PlanText, SaysWhatALevelOfOpenArrivalsIs) {
   EXPECT_THAT(plan_text(plan), HasSubstr("Users are conversation starts per minute"));
 }
 
-TEST(PlanText, AReplayHasNoIntervalOverSeeds) {
-  CapacityPlan plan = sample_plan();
+/// A replay of which TTFT p95 grows by 4 ms per user and worker's share: 150 users at 601 ms. Its blocks of time differ
+/// by up to `unevenness`, as a share. Without blocks there is no interval.
+CapacityPlan plan_of_replay(double unevenness, bool has_blocks = true) {
+  std::vector<double> factors;
+  for (int i = 0; i < 10; ++i) factors.push_back(1 + unevenness * (i * 7 % 10 - 4.5) / 4.5);
+  const double p95 = uneven_replay(1, factors).figures[Headline::kTtftP95].value();
+  const FakeReplay evaluator([&](const spec::SweepSpec& sweep, const simulation::LevelPlan& level) {
+    const double ttft = 12.0 * level.concurrency / static_cast<double>(sweep.deployment.workers.size());
+    LevelSample sample = uneven_replay(ttft / p95, factors);
+    if (!has_blocks) sample.blocks.reset();
+    return sample;
+  });
+  CapacityOptions options;
+  options.judge.same_requests = true;
+  CapacityPlan plan;
+  plan.sweep = three_workers();
   plan.same_requests = true;
-  for (KnobTable& knobs : plan.knobs) knobs.same_requests = true;
+  plan.slo = *parse_slo("ttft_p95=601ms");
+  plan.capacities = *find_capacities(evaluator, plan.sweep, {RoutingMode::kKv}, plan.slo, options);
+  plan.needed.push_back(*find_workers(evaluator, plan.sweep, RoutingMode::kKv, 320, plan.slo, options));
+  const auto all = [](const spec::SweepSpec&) -> Result<void> { return {}; };
+  plan.knobs.push_back(*measure_knobs(evaluator, all, plan.sweep, plan.capacities[0], plan.slo, options));
+  return plan;
+}
+
+TEST(PlanText, IntervalsOfAReplayAreOverBlocksOfTime) {
+  const CapacityPlan plan = plan_of_replay(0.3);
+  const std::string text = plan_text(plan);
+  EXPECT_THAT(text, HasSubstr("every seed of a level replays the same requests, so that intervals are by Student's t "
+                              "over 10 blocks of time"));
+  EXPECT_THAT(text, testing::ContainsRegex("kv +150 +133 - 161 +50.0 "));
+  EXPECT_THAT(text, testing::ContainsRegex("kv +320 +7 +6 - 8 +7 "));
+  EXPECT_THAT(text, testing::ContainsRegex("workers +3 +4 +200 +[+]50 +[+]16 to [+]82 "));
+  EXPECT_THAT(text, Not(HasSubstr("none")));
+  EXPECT_THAT(plan_html(plan), AllOf(HasSubstr("over 10 blocks of time"), HasSubstr("holds on average")));
+  EXPECT_THAT(plan_markdown(plan), AllOf(HasSubstr("over 10 blocks of time"), HasSubstr("95 % confidence"),
+                                         HasSubstr("- **workers:** 4 in place of 3: +50 users (interval: +")));
+  const auto json = YamlNode::parse(plan_json(plan), "plan");
+  ASSERT_TRUE(json) << json.error().message;
+  const auto capacity = json->get("capacities")->elements()->at(0);
+  EXPECT_EQ(*capacity.get("surely")->as_int(0, 999), plan.capacities[0].surely);
+  const auto limit = capacity.get("levels")->elements()->at(0).get("limits")->get("ttft_p95_ms");
+  EXPECT_EQ(*limit->get("blocks")->as_int(0, 99), 10);
+  EXPECT_LT(*limit->get("low")->as_double(0, 1e6), *limit->get("mean")->as_double(0, 1e6));
+}
+
+TEST(PlanText, AnEvenReplayHasANarrowInterval) {
+  EXPECT_THAT(plan_text(plan_of_replay(0)), testing::ContainsRegex("kv +150 +150 - 150 +50.0 "));
+}
+
+TEST(PlanText, AReplayOfTooFewTurnsHasNoInterval) {
+  const CapacityPlan plan = plan_of_replay(0.3, false);
   const std::string text = plan_text(plan);
   EXPECT_THAT(text, Not(HasSubstr("Student's t")));
-  EXPECT_THAT(text, HasSubstr("every seed of a level replays the same requests"));
-  EXPECT_THAT(text, testing::ContainsRegex("kv +96 +none +32.0 "));
-  EXPECT_THAT(text, testing::ContainsRegex("kv +320 +10 +none +10 "));
+  EXPECT_THAT(text, AllOf(HasSubstr("levels are judged by their means"), HasSubstr("kv: no interval, because")));
+  EXPECT_THAT(text, testing::ContainsRegex("kv +150 +none +50.0 "));
+  EXPECT_THAT(text, testing::ContainsRegex("kv +320 +7 +none +7 "));
   EXPECT_THAT(text, Not(testing::ContainsRegex("[+-][0-9]+ to [+-][0-9]+")));
+  EXPECT_THAT(plan_html(plan), HasSubstr("holds by its means"));
+  EXPECT_THAT(plan_markdown(plan), AllOf(Not(HasSubstr("95 % confidence")), Not(HasSubstr("in place of"))));
+  const auto json = YamlNode::parse(plan_json(plan), "plan");
+  ASSERT_TRUE(json) << json.error().message;
+  const auto capacity = json->get("capacities")->elements()->at(0);
+  EXPECT_EQ(*capacity.get("users")->as_int(0, 999), 150);
+  EXPECT_TRUE(capacity.get("surely")->is_null());
+  EXPECT_TRUE(capacity.get("at_most")->is_null());
+  EXPECT_TRUE(json->get("workers_needed")->elements()->at(0).get("surely_needs")->is_null());
+  EXPECT_TRUE(json->get("knobs")->elements()->at(0).get("changes")->elements()->at(0).get("gain_low")->is_null());
 }
 
 TEST(PlanText, IsTheSameTwice) {

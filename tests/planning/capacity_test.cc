@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "planning/fake_evaluator.h"
 
 namespace kvist::planning::capacity_test {
@@ -12,6 +15,7 @@ using spec::RoutingMode;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+constexpr std::uint64_t kTrafficSeed = 20261129;
 const Slo kSlo = {{Headline::kTtftP95, 600}, {Headline::kTpotP95, 60}, {Headline::kErrorPct, 5}};
 
 CapacityOptions limited(std::uint32_t max_users, std::uint32_t max_workers) {
@@ -64,6 +68,87 @@ TEST(Capacity, TheIntervalCoversTheTruthOfANoisySystem) {
     outside += found->surely > 150 || found->at_most < 150 ? 1 : 0;
   }
   EXPECT_LE(outside, 4);  // 95 % per decision; a search makes about ten near the edge
+}
+
+/// Factors of TTFT that differ from block to block by 20 % or so.
+std::vector<double> factors_of_traffic(std::uint64_t traffic, std::size_t blocks) {
+  RandomStream random(mix_seed({kTrafficSeed, traffic}));
+  std::vector<double> factors(blocks);
+  for (double& factor : factors) factor = random.normal(1, 0.2);
+  return factors;
+}
+
+CapacityOptions of_a_replay() {
+  CapacityOptions options;
+  options.judge.same_requests = true;
+  return options;
+}
+
+TEST(Capacity, OfAReplayTheIntervalCoversTheTruthOverBlocksOfTime) {
+  SCOPED_TRACE("seed " + std::to_string(kTrafficSeed));
+  const double truth = uneven_replay(1, factors_of_traffic(0, 2'000)).figures[Headline::kTtftP95].value();
+  int outside = 0;
+  std::size_t most_levels = 0;
+  for (std::uint64_t traffic = 1; traffic <= 60; ++traffic) {
+    const std::vector<double> factors = factors_of_traffic(traffic, 10);
+    const FakeReplay evaluator([&](const auto&, const simulation::LevelPlan& level) {
+      return uneven_replay(4.0 * level.concurrency / truth, factors);
+    });
+    const auto found = find_capacity(evaluator, three_workers(), RoutingMode::kRoundRobin, kSlo, of_a_replay());
+    ASSERT_TRUE(found);
+    EXPECT_LT(found->surely, found->users) << "traffic " << traffic;
+    EXPECT_GE(found->at_most, found->users) << "traffic " << traffic;
+    EXPECT_FALSE(found->lacks_interval);
+    outside += found->surely > 150 || found->at_most < 150 ? 1 : 0;
+    most_levels = std::max(most_levels, found->levels.size());
+    EXPECT_EQ(evaluator.questions, 3 * static_cast<int>(found->levels.size()));
+  }
+  EXPECT_LE(outside, 14);  // 5 % on each side would be six
+  EXPECT_GE(outside, 1);
+  EXPECT_LE(most_levels, 35U);
+}
+
+TEST(Capacity, OfAReplayEveryBlockOfWhichIsAlikeIsExact) {
+  const FakeReplay evaluator([](const auto&, const simulation::LevelPlan& level) {
+    return uneven_replay(4.0 * level.concurrency / 1.2201, std::vector<double>(10, 1.0));  // its p95 is 1.22
+  });
+  const auto found = find_capacity(evaluator, three_workers(), RoutingMode::kRoundRobin, kSlo, of_a_replay());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->users, 150U);
+  EXPECT_EQ(found->surely, 150U);
+  EXPECT_EQ(found->at_most, 150U);
+}
+
+TEST(Capacity, OfAReplayFewTurnsAtFewUsersAreNoDoubtAboutTheMost) {
+  // With few users hardly more than a hundred turns are left, and those of one block are slow.
+  std::vector<double> one_is_slow(10, 1.0);
+  one_is_slow.back() = 2.0;
+  const FakeReplay evaluator([&](const auto&, const simulation::LevelPlan& level) {
+    const bool few = level.concurrency < 40;
+    return few ? uneven_replay(300, one_is_slow)
+               : uneven_replay(4.0 * level.concurrency / 1.2201, std::vector(10, 1.0));
+  });
+  const auto found = find_capacity(evaluator, three_workers(), RoutingMode::kRoundRobin, kSlo, of_a_replay());
+  ASSERT_TRUE(found);
+  ASSERT_EQ(found->levels.front().verdict, Verdict::kUndecided);
+  EXPECT_EQ(found->users, 150U);
+  EXPECT_EQ(found->surely, 150U);
+}
+
+TEST(Capacity, HasNoIntervalWhereALevelNextToItHasTooFewTurns) {
+  // Below 100 users there are too few turns for blocks of time.
+  const auto capacity_of = [](double ms_per_user) {
+    const FakeReplay evaluator([&](const auto&, const simulation::LevelPlan& level) {
+      LevelSample sample = uneven_replay(ms_per_user * level.concurrency / 1.2201, std::vector<double>(10, 1.0));
+      if (level.concurrency < 100) sample.blocks.reset();
+      return sample;
+    });
+    return *find_capacity(evaluator, three_workers(), RoutingMode::kRoundRobin, kSlo, of_a_replay());
+  };
+  EXPECT_EQ(capacity_of(4).users, 150U);
+  EXPECT_FALSE(capacity_of(4).lacks_interval) << "far below the answer means are enough";
+  EXPECT_EQ(capacity_of(8).users, 75U);
+  EXPECT_TRUE(capacity_of(8).lacks_interval);
 }
 
 TEST(Capacity, DoesNotDependOnTheNumberOfThreads) {

@@ -146,7 +146,7 @@ TEST(Fit, FindsAMechanismThatDoesNotActWhereItStarts) {
   FitProblem problem = sample_problem();
   const spec::SweepSpec truth = with_times(three_workers(), {17, 45, 0.1});
   for (MeasuredFigures& level : problem.levels.fitted) {
-    level.figures = *evaluator.evaluate(truth, {RoutingMode::kKv, level.users, 99});
+    level.figures = evaluator.evaluate(truth, {RoutingMode::kKv, level.users, 99})->figures;
   }
   problem.parameters = {
       {"fixed", "ms", 20, 1, 100}, {"floor", "ms", 24, 0, 100}, {"per_prefill_token", "ms", 0.1, 0, 1}};

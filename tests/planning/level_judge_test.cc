@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "kvist/base/student_t.h"
 #include "planning/fake_evaluator.h"
@@ -88,17 +89,81 @@ TEST(JudgeLevel, AClearLevelNeedsTheFirstLookOnly) {
   EXPECT_EQ(judgement->samples.size(), 3);
 }
 
-TEST(JudgeLevel, SeedsOfTheSameRequestsHaveNoInterval) {
-  const FakeEvaluator evaluator(
-      [](const auto&, const auto& level) { return figures_with(scattered(599, 0.001, level), 30); });
+const Slo kTtft = {{Headline::kTtftP95, 600}};
+const std::vector<double> kEven(10, 1.0);
+const std::vector<double> kUneven = {0.6, 1.3, 0.8, 1.0, 0.7, 1.4, 0.9, 1.1, 0.5, 1.2};
+
+/// A level whose TTFT p95 is given; the blocks are in proportion to `factors`.
+LevelSample replay_with(double ttft_p95_ms, const std::vector<double>& factors) {
+  const double p95 = uneven_replay(1, factors).figures[Headline::kTtftP95].value();
+  return uneven_replay(ttft_p95_ms / p95, factors);
+}
+
+TEST(JudgeReplays, BlocksDecide) {
+  const auto judged = [](double ttft, const std::vector<double>& factors) {
+    const LevelSample sample = replay_with(ttft, factors);
+    return judge_replays(4, {sample, sample, sample}, kTtft, 0.95);  // seeds that differ in nothing
+  };
+  EXPECT_EQ(judged(598, kEven).verdict, Verdict::kHolds);
+  EXPECT_EQ(judged(602, kEven).verdict, Verdict::kBreaks);
+  EXPECT_EQ(judged(598, kUneven).verdict, Verdict::kUndecided);
+  EXPECT_EQ(judged(602, kUneven).verdict, Verdict::kUndecided);
+  EXPECT_EQ(judged(300, kUneven).verdict, Verdict::kHolds);
+  EXPECT_EQ(judged(1'200, kUneven).verdict, Verdict::kBreaks);
+  const Judgement judgement = judged(598, kUneven);
+  EXPECT_EQ(judgement.objectives.front().blocks, 10U);
+  EXPECT_NEAR(judgement.objectives.front().figure->mean, 598, 0.01);
+  EXPECT_LT(judgement.objectives.front().figure->low, 570);
+  EXPECT_GT(judgement.objectives.front().figure->high, 620);
+  EXPECT_FALSE(judgement.lacks_interval());
+}
+
+TEST(JudgeReplays, NoShareIsBelowNothingOrAboveAll) {
+  LevelSample sample = replay_with(300, kEven);
+  sample.blocks->of(Headline::kErrorPct)[3].value = 20;
+  sample.figures[Headline::kErrorPct] = 2;
+  const MeanInterval errors = *judge_replays(4, {sample}, {{Headline::kErrorPct, 5}}, 0.95).objectives[0].figure;
+  EXPECT_EQ(errors.low, 0);
+  EXPECT_NEAR(errors.high, 2 + 1.8331 * 2, 0.01);  // one of ten: as uncertain as it is large
+}
+
+TEST(JudgeReplays, WithTooFewTurnsTheMeanDecidesWithoutAnInterval) {
+  for (const double ttft : {599.0, 601.0}) {
+    const LevelSample sample = replay_of({{ttft, ttft}, {ttft}, {ttft}});
+    const Judgement judgement = judge_replays(4, {sample, sample}, kTtft, 0.95);
+    EXPECT_EQ(judgement.verdict, ttft < 600 ? Verdict::kHolds : Verdict::kBreaks);
+    EXPECT_EQ(judgement.objectives.front().blocks, 0U);
+    EXPECT_TRUE(std::isinf(judgement.objectives.front().figure->low));
+    EXPECT_TRUE(std::isinf(judgement.objectives.front().figure->high));
+    EXPECT_TRUE(judgement.lacks_interval());
+  }
+}
+
+TEST(JudgeReplays, WhatSurelyBreaksNeedsNoOtherInterval) {
+  LevelSample sample = replay_with(900, kEven);
+  sample.blocks->of(Headline::kErrorPct).clear();
+  const Slo slo = {{Headline::kErrorPct, 5}, {Headline::kTtftP95, 600}};
+  EXPECT_FALSE(judge_replays(4, {sample}, slo, 0.95).lacks_interval());
+  EXPECT_TRUE(judge_replays(4, {sample}, {slo.front()}, 0.95).lacks_interval());
+}
+
+TEST(JudgeReplays, AFigureThatIsMissingIsUnknown) {
+  LevelSample silent = replay_with(500, kEven);
+  silent.figures[Headline::kTtftP95].reset();
+  EXPECT_EQ(judge_replays(4, {silent}, kTtft, 0.95).verdict, Verdict::kUnknown);
+}
+
+TEST(JudgeLevel, MoreSeedsOfTheSameRequestsSayNoMore) {
+  const FakeReplay evaluator([](const auto&, const auto&) { return replay_with(599, kUneven); });
   JudgeOptions options;
   options.same_requests = true;
-  const auto judgement = judge_level(evaluator, three_workers(), kMode, 80, {{Headline::kTtftP95, 600}}, options);
+  const auto judgement = judge_level(evaluator, three_workers(), kMode, 80, kTtft, options);
   ASSERT_TRUE(judgement);
-  EXPECT_EQ(judgement->verdict, Verdict::kHolds);
-  EXPECT_EQ(evaluator.questions, 3);  // more seeds would not say more
-  EXPECT_TRUE(std::isinf(judgement->objectives.front().figure->low));
-  EXPECT_TRUE(std::isinf(judgement->objectives.front().figure->high));
+  EXPECT_EQ(judgement->verdict, Verdict::kUndecided);
+  EXPECT_EQ(evaluator.questions, 3);
+  // One test, so that it has the whole of the error.
+  const Judgement once = judge_replays(80, {replay_with(599, kUneven)}, kTtft, options.confidence);
+  EXPECT_NEAR(judgement->objectives.front().figure->high, once.objectives.front().figure->high, 1);
 }
 
 TEST(JudgeLevel, ALevelAtItsLimitUsesAllSeedsAndStaysUndecided) {

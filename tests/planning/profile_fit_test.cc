@@ -39,9 +39,10 @@ spec::SweepSpec one_h200() {
 FitSplit simulated_levels(const spec::SweepSpec& truth, const std::vector<std::uint32_t>& users) {
   FitSplit split;
   for (const std::uint32_t level : users) {
-    const auto figures = SimulatedEvaluator().evaluate(truth, {RoutingMode::kRoundRobin, level, 4'711 + level});
-    EXPECT_TRUE(figures) << figures.error().message;
-    (level == users.back() ? split.held_out : split.fitted).push_back({RoutingMode::kRoundRobin, level, *figures});
+    const auto sample = SimulatedEvaluator().evaluate(truth, {RoutingMode::kRoundRobin, level, 4'711 + level});
+    EXPECT_TRUE(sample) << sample.error().message;
+    (level == users.back() ? split.held_out : split.fitted)
+        .push_back({RoutingMode::kRoundRobin, level, sample->figures});
   }
   return split;
 }

@@ -34,6 +34,14 @@ std::uint32_t user_limit(const spec::SweepSpec& sweep, const CapacityOptions& op
   return std::max(1U, spec::has_schedule(sweep.workload) ? options.max_users : std::min(options.max_users, accepted));
 }
 
+/// Whether any level from which an interval comes was decided by means alone: from the last that certainly holds to the
+/// first that certainly does not.
+bool any_lacks_interval(const std::map<std::uint32_t, Judgement>& judged, std::uint32_t surely, std::uint32_t at_most) {
+  return std::ranges::any_of(judged, [&](const auto& level) {
+    return level.first >= surely && level.first <= at_most + 1 && level.second.lacks_interval();
+  });
+}
+
 UnknownLevel unknown_level(std::uint32_t at, const Judgement& judgement) {
   const ObjectiveEstimate& one = judgement.unknown();
   return {
@@ -69,6 +77,7 @@ class CapacitySearch {
       capacity.at_most = edge->at_most;
       capacity.at_limit = edge->at_limit;
       capacity.holds_again = edge->holds_again;
+      capacity.lacks_interval = any_lacks_interval(judged_, std::max(capacity.surely, too_few_ + 1), capacity.at_most);
     }
     for (auto& [users, judgement] : judged_) capacity.levels.push_back(std::move(judgement));
     if (edge) capacity.limited_by = limiting_objective(capacity.levels, std::max(capacity.users, too_few_));
@@ -96,7 +105,8 @@ class CapacitySearch {
     const auto look_at = [this](std::uint32_t users) { return look(users); };
     KVIST_TRY(Edge edge, find_edge(look_at, search));
     sure_from_ = surely_enough_load();
-    if (sure_from_ == 0) return edge;
+    calm_up_to_ = half_of_what_holds();
+    if (sure_from_ == 0 && calm_up_to_ == 0) return edge;
     return find_edge(look_at, search);  // mostly levels that are known already
   }
 
@@ -113,6 +123,19 @@ class CapacitySearch {
       }
     }
     return sure;
+  }
+
+  /// Of a replay, half of the highest number at which the SLO surely holds and below which it holds on average. Few
+  /// users make few turns, which leave it in doubt; where twice as many leave none, that says nothing about the most
+  /// users.
+  [[nodiscard]] std::uint32_t half_of_what_holds() const {
+    std::uint32_t sure = 0;
+    if (!options_.judge.same_requests) return sure;
+    for (auto level = judged_.upper_bound(too_few_); level != judged_.end(); ++level) {
+      if (!level->second.holds_on_average()) break;
+      if (level->second.verdict == Verdict::kHolds) sure = level->first;
+    }
+    return sure / 2;
   }
 
   /// The first number from `start` on, in growing steps, at which the load is not what is missing; without any the
@@ -143,6 +166,7 @@ class CapacitySearch {
     }
     Look seen = look_of(*judgement);
     seen.sure |= seen.holds && users < sure_from_ && judgement->doubts_only_load();
+    seen.sure |= seen.holds && users <= calm_up_to_;
     return seen;
   }
 
@@ -166,6 +190,7 @@ class CapacitySearch {
   std::uint32_t too_few_ = 0;
   std::uint32_t enough_ = 0;  // from here on a rate that is too low is an edge
   std::uint32_t sure_from_ = 0;
+  std::uint32_t calm_up_to_ = 0;
   std::optional<UnknownLevel> unknown_;
 };
 
@@ -246,6 +271,7 @@ class WorkerSearch {
                          .unknown = unknown_,
                          .worker_counts = {},
                          .levels = {}};
+    needed.lacks_interval = any_lacks_interval(judged_, edge.sure_last, edge.at_most);
     if (unknown_) needed.workers = needed.surely_needs = needed.surely_enough = 0;
     for (auto& [count, judgement] : judged_) {
       if (count == edge.last) needed.limited_by = judgement.tightest().objective;

@@ -50,6 +50,7 @@ struct Capacity {
   std::uint32_t surely = 0;
   std::uint32_t at_most = 0;
   bool at_limit = false;                   ///< the SLO still holds at max_users
+  bool lacks_interval = false;             ///< `surely` and `at_most` depend on levels that means alone decided
   std::vector<std::uint32_t> holds_again;  ///< higher levels at which the SLO holds again
   std::optional<Objective> limited_by;     ///< the objective that is broken at the next level; nothing at the limit
   /// The most users at which a rate or a hit rate is below its limit only because so few ask for little; 0: no such
@@ -77,6 +78,7 @@ struct WorkersNeeded {
   std::uint32_t workers = 0;  ///< the best estimate; 0: not even max_workers are enough
   std::uint32_t surely_needs = 0;
   std::uint32_t surely_enough = 0;           ///< 0: not even max_workers certainly are
+  bool lacks_interval = false;               ///< as that of a Capacity
   std::vector<std::uint32_t> enough_below;   ///< smaller numbers that are enough, although some larger number is not
   std::optional<Objective> limited_by;       ///< the objective that one worker less breaks
   std::optional<UnknownLevel> unknown = {};  ///< then there is no answer, only the levels

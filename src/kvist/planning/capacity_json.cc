@@ -1,5 +1,6 @@
 #include "kvist/base/json_writer.h"
 #include "kvist/planning/capacity_report.h"
+#include "kvist/planning/capacity_tables.h"
 
 namespace kvist::planning {
 namespace {
@@ -50,6 +51,7 @@ void write_level(JsonWriter& json, const Judgement& level) {
     bound("mean", &MeanInterval::mean);
     bound("low", &MeanInterval::low);
     bound("high", &MeanInterval::high);
+    if (estimate.blocks) json.field("blocks", *estimate.blocks);
     json.field("verdict", name_of(estimate.verdict)).end_object();
   }
   json.end_object().end_object();
@@ -69,8 +71,13 @@ void write_capacity(JsonWriter& json, const Capacity& capacity, bool with_levels
   };
   json.begin_object().field("mode", to_string(capacity.mode));
   if_known("users", capacity.users);
-  if_known("surely", capacity.surely);
-  if_known("at_most", capacity.at_most);
+  // Where means alone decided, these say only which levels were looked at.
+  const auto if_bound = [&](std::string_view key, std::uint32_t users) {
+    json.key(key);
+    capacity.unknown || capacity.lacks_interval ? json.null() : json.value(users);
+  };
+  if_bound("surely", capacity.surely);
+  if_bound("at_most", capacity.at_most);
   json.field("at_limit", capacity.at_limit).field("too_few", capacity.too_few);
   write_unknown(json, "users", capacity.unknown);
   json.key("holds_again").begin_array();
@@ -90,8 +97,10 @@ void write_needed(JsonWriter& json, const WorkersNeeded& needed) {
   json.key("workers");
   needed.workers > 0 ? json.value(needed.workers) : json.null();
   write_unknown(json, "workers", needed.unknown);
-  json.field("surely_needs", needed.surely_needs).key("surely_enough");
-  needed.surely_enough > 0 ? json.value(needed.surely_enough) : json.null();
+  json.key("surely_needs");
+  needed.lacks_interval ? json.null() : json.value(needed.surely_needs);
+  json.key("surely_enough");
+  needed.surely_enough > 0 && !needed.lacks_interval ? json.value(needed.surely_enough) : json.null();
   json.key("enough_below").begin_array();
   for (const std::uint32_t workers : needed.enough_below) json.value(workers);
   json.end_array();
@@ -105,7 +114,10 @@ void write_knobs(JsonWriter& json, const KnobTable& knobs) {
   for (const KnobGain& gain : knobs.gains) {
     json.begin_object().field("knob", gain.knob).field("from", gain.from).field("to", gain.to).field("gpus", gain.gpus);
     if (gain.capacity) {
-      json.field("gain", gain.users).field("gain_low", gain.users_low).field("gain_high", gain.users_high);
+      const bool no_interval = lacks_interval(knobs, gain);
+      json.field("gain", gain.users);
+      write_value(json, "gain_low", no_interval ? std::nullopt : std::optional(gain.users_low));
+      write_value(json, "gain_high", no_interval ? std::nullopt : std::optional(gain.users_high));
       json.field("gain_per_gpu", gain.users_per_gpu).key("capacity");
       write_capacity(json, *gain.capacity, false);
     } else {

@@ -67,7 +67,7 @@ void add_measures(Document& document, const CapacityPlan& plan) {
   Bullets bullets;
   for (const Objective& objective : plan.slo) bullets.items.push_back({render::strong(to_string(objective))});
   document.push_back(std::move(bullets));
-  if (plan.same_requests) return;
+  if (std::ranges::any_of(plan.capacities, &Capacity::lacks_interval)) return;
   add_paragraph(document, fmt::format("Every decision with {:.0f} % confidence.", 100 * plan.confidence));
 }
 
@@ -177,7 +177,7 @@ void add_changes(Document& document, const CapacityPlan& plan) {
   for (const KnobTable& knobs : plan.knobs) {
     for (const KnobGain& gain : knobs.gains) {
       // Only what is a gain by its whole interval.
-      if (!gain.capacity || gain.users_low <= 0) continue;
+      if (!gain.capacity || gain.users_low <= 0 || lacks_interval(knobs, gain)) continue;
       bullets.items.push_back({render::strong(fmt::format("{}:", gain.knob)),
                                {fmt::format(" {} in place of {}: {:+.0f} users (interval: {})", gain.to, gain.from,
                                             gain.users, gain_interval_text(knobs, gain))}});

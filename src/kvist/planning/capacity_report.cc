@@ -21,6 +21,9 @@ using render::Document;
 using render::Heading;
 using render::Paragraph;
 
+constexpr std::string_view kTooFewTurns =
+    "no interval, because a level next to the answer has too few turns within its window: a p95 needs 100, a p99 500.";
+
 /// The objectives that need load: "Output tokens/s >= 2000".
 std::string least_text(const Slo& slo) {
   Slo least;
@@ -99,6 +102,38 @@ render::Plot plot_of(const CapacityPlan& plan, const Objective& objective) {
   return plot;
 }
 
+/// "10", "3 to 10": over how many blocks of time intervals are; empty where none is.
+std::string block_counts_text(const CapacityPlan& plan) {
+  std::size_t fewest = 0;
+  std::size_t most = 0;
+  const auto add = [&](const std::vector<Judgement>& levels) {
+    for (const Judgement& level : levels) {
+      for (const ObjectiveEstimate& one : level.objectives) {
+        const std::size_t blocks = one.blocks.value_or(0);
+        if (blocks == 0) continue;
+        fewest = fewest == 0 ? blocks : std::min(fewest, blocks);
+        most = std::max(most, blocks);
+      }
+    }
+  };
+  for (const Capacity& capacity : plan.capacities) add(capacity.levels);
+  for (const WorkersNeeded& needed : plan.needed) add(needed.levels);
+  if (most == 0) return {};
+  return fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most);
+}
+
+std::string method_of_replays(const CapacityPlan& plan) {
+  const std::string blocks = block_counts_text(plan);
+  if (blocks.empty()) {
+    return "every seed of a level replays the same requests, of which the window has too few turns for intervals over "
+           "blocks of time: levels are judged by their means";
+  }
+  return fmt::format(
+      "every seed of a level replays the same requests, so that intervals are by Student's t over {} blocks of time "
+      "(they contain how uneven this traffic is, not how other traffic would be)",
+      blocks);
+}
+
 void append_block(std::string& out, const std::string& title, const render::Table& table) {
   out += fmt::format("\n{}\n{}", title, render::render_text_table(table));
 }
@@ -117,8 +152,7 @@ std::string method_text(const CapacityPlan& plan) {
       "{} Each level is {} of warm-up and a window of {}, with exact percentiles over all turns sent within it; {}.",
       plan.is_measured ? "Measured." : "Simulated, not measured.", render::format_duration(method.warmup),
       render::format_duration(method.snapshots * method.snapshot_interval),
-      plan.same_requests ? "every seed of a level replays the same requests, so that there is no interval over seeds: "
-                           "levels are judged by their means"
+      plan.same_requests ? method_of_replays(plan)
                          : "several seeds per level, more while the answer is open, judged by Student's t over the "
                            "seeds");
 }
@@ -145,6 +179,9 @@ std::vector<std::string> remarks_of(const CapacityPlan& plan) {
       remarks.push_back(fmt::format("{}: {} ask for too little to reach {}.", to_string(capacity.mode),
                                     counted(capacity.too_few, "user"), least_text(plan.slo)));
     }
+    if (capacity.lacks_interval && !capacity.at_limit) {
+      remarks.push_back(fmt::format("{}: {}", to_string(capacity.mode), kTooFewTurns));
+    }
     const std::string again = islands_text(capacity);
     if (again.empty()) continue;
     remarks.push_back(
@@ -161,6 +198,9 @@ std::vector<std::string> worker_remarks_of(const CapacityPlan& plan) {
     if (needed.unknown) {
       remarks.push_back(fmt::format("{}: {}.", to_string(needed.mode), unknown_text(*needed.unknown, "worker")));
       continue;
+    }
+    if (needed.lacks_interval && needed.surely_enough != 0) {
+      remarks.push_back(fmt::format("{}: {}", to_string(needed.mode), kTooFewTurns));
     }
     if (needed.enough_below.empty()) continue;
     remarks.push_back(fmt::format("{}: {} workers hold {} users too, but some number between them and {} does not.",

@@ -18,7 +18,7 @@ struct CapacityPlan {
   spec::SweepSpec sweep;
   Slo slo;
   double confidence = 0.95;
-  bool same_requests = false;  ///< JudgeOptions::same_requests: the answers have no intervals
+  bool same_requests = false;  ///< JudgeOptions::same_requests: intervals are over blocks of time
   /// The search's limit, if it is that of the trace (TraceLimit).
   std::optional<std::uint32_t> trace_ends_above = {};
   bool is_measured = false;           ///< on a live deployment or target; otherwise simulated

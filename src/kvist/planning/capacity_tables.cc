@@ -13,11 +13,11 @@ namespace {
 using render::Align;
 using render::Table;
 
-/// What the column of an interval has where seeds replay the same requests.
+/// What the column of an interval has where means alone decided.
 constexpr std::string_view kNoInterval = "none";
 
-std::string interval_text(const CapacityPlan& plan, std::uint32_t low, std::uint32_t high, bool open_end) {
-  if (plan.same_requests && !open_end) return std::string(kNoInterval);
+std::string interval_text(bool is_lacking, std::uint32_t low, std::uint32_t high, bool open_end) {
+  if (is_lacking && !open_end) return std::string(kNoInterval);
   return open_end ? fmt::format("{} or more", low) : fmt::format("{} - {}", low, high);
 }
 
@@ -37,13 +37,14 @@ std::string gain_text(const KnobGain& gain, bool open_below, bool open_above) {
 }
 
 std::string_view verdict_text(const Judgement& level) {
+  const bool by_means = level.lacks_interval();
   switch (level.verdict) {
     case Verdict::kUnknown:
       return "unknown";
     case Verdict::kHolds:
-      return "holds";
+      return by_means ? "holds by its means" : "holds";
     case Verdict::kBreaks:
-      return "breaks";
+      return by_means ? "breaks by its means" : "breaks";
     case Verdict::kUndecided:
       return level.holds_on_average() ? "holds on average" : "breaks on average";
   }
@@ -56,6 +57,10 @@ std::string figure_text(const ObjectiveEstimate& estimate) {
   const double mean = estimate.figure->mean * factor;
   const int decimals = mean < 100 ? 1 : 0;
   if (!std::isfinite(estimate.figure->high)) return fmt::format("{:.{}f}", mean, decimals);
+  if (estimate.blocks) {
+    return fmt::format("{:.{}f} ({:.{}f} - {:.{}f})", mean, decimals, estimate.figure->low * factor, decimals,
+                       estimate.figure->high * factor, decimals);
+  }
   return fmt::format("{:.{}f} +- {:.{}f}", mean, decimals, estimate.figure->high * factor - mean, decimals);
 }
 
@@ -81,7 +86,7 @@ Table capacity_table(const CapacityPlan& plan) {
       if (level.users == capacity.users) throughput = level.mean(Headline::kThroughput);
     }
     table.rows.push_back({std::string(to_string(capacity.mode)), fmt::format("{}", capacity.users),
-                          interval_text(plan, capacity.surely, capacity.at_most, capacity.at_limit),
+                          interval_text(capacity.lacks_interval, capacity.surely, capacity.at_most, capacity.at_limit),
                           render::format_fixed(capacity.users / gpus, 1), render::format_fixed(throughput, 0),
                           limit_text(capacity.limited_by)});
   }
@@ -105,11 +110,12 @@ Table workers_table(const CapacityPlan& plan) {
     }
     const bool found = needed.workers > 0;
     const std::uint32_t gpus = found ? gpus_of(with_workers(plan.sweep, needed.workers).deployment) : 0;
-    table.rows.push_back({std::string(to_string(needed.mode)), fmt::format("{}", needed.users),
-                          found ? fmt::format("{}", needed.workers) : "no number is enough",
-                          interval_text(plan, needed.surely_needs, needed.surely_enough, needed.surely_enough == 0),
-                          found ? fmt::format("{}", gpus) : std::string(render::kMissing),
-                          needed.limited_by ? to_string(*needed.limited_by) : std::string(render::kMissing)});
+    table.rows.push_back(
+        {std::string(to_string(needed.mode)), fmt::format("{}", needed.users),
+         found ? fmt::format("{}", needed.workers) : "no number is enough",
+         interval_text(needed.lacks_interval, needed.surely_needs, needed.surely_enough, needed.surely_enough == 0),
+         found ? fmt::format("{}", gpus) : std::string(render::kMissing),
+         needed.limited_by ? to_string(*needed.limited_by) : std::string(render::kMissing)});
   }
   return table;
 }
@@ -158,13 +164,17 @@ Table level_table(const Capacity& capacity, const Slo& slo) {
   return table;
 }
 
+bool lacks_interval(const KnobTable& knobs, const KnobGain& gain) {
+  return knobs.base.lacks_interval || (gain.capacity && gain.capacity->lacks_interval);
+}
+
 std::string gain_interval_text(const KnobTable& knobs, const KnobGain& gain) {
   const bool open_below = !std::isfinite(gain.users_low);
   const bool open_above = !std::isfinite(gain.users_high);
   if (open_below && open_above) return "unknown";
   if (open_above) return fmt::format("{:+.0f} or more", gain.users_low);
   if (open_below) return fmt::format("{:+.0f} or less", gain.users_high);
-  if (knobs.same_requests) return std::string(kNoInterval);
+  if (lacks_interval(knobs, gain)) return std::string(kNoInterval);
   return fmt::format("{:+.0f} to {:+.0f}", gain.users_low, gain.users_high);
 }
 

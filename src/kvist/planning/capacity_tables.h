@@ -21,7 +21,9 @@ namespace kvist::planning {
 [[nodiscard]] render::Table workers_table(const CapacityPlan& plan);
 /// A row per change, by gain.
 [[nodiscard]] render::Table knob_table(const KnobTable& knobs);
-/// "+80 to +127", "+80 or more" where a search ended at its limit; "none" where seeds replay the same requests.
+/// Whether a gain has no interval, because one of the two capacities has none.
+[[nodiscard]] bool lacks_interval(const KnobTable& knobs, const KnobGain& gain);
+/// "+80 to +127", "+80 or more" where a search ended at its limit; "none" where it has no interval.
 [[nodiscard]] std::string gain_interval_text(const KnobTable& knobs, const KnobGain& gain);
 /// A row per level looked at: the limited figures with their bounds, and the verdict.
 [[nodiscard]] render::Table level_table(const Capacity& capacity, const Slo& slo);

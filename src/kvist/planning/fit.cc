@@ -51,7 +51,7 @@ class FigureSource {
     std::vector<spec::SweepSpec> sweeps;
     sweeps.reserve(points.size());
     for (const Point& point : points) sweeps.push_back(problem_.apply(problem_.sweep, point));
-    std::vector<Result<LevelFigures>> found(points.size() * levels.size() * seeds);
+    std::vector<Result<LevelSample>> found(points.size() * levels.size() * seeds);
     sweep::for_each_index(found.size(), options_.threads, [&](std::size_t i) {
       const MeasuredFigures& level = levels[i / seeds % levels.size()];
       const spec::SweepSpec& sweep = sweeps[i / seeds / levels.size()];
@@ -62,8 +62,8 @@ class FigureSource {
     std::vector<std::vector<LevelFigures>> figures(points.size());
     std::vector<LevelFigures> samples;
     for (std::size_t i = 0; i < found.size(); ++i) {
-      KVIST_TRY(const LevelFigures sample, std::move(found[i]));
-      samples.push_back(sample);
+      KVIST_TRY(const LevelSample sample, std::move(found[i]));
+      samples.push_back(sample.figures);
       if (samples.size() < seeds) continue;
       figures[i / seeds / levels.size()].push_back(mean_of(samples));
       samples.clear();

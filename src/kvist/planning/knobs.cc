@@ -72,8 +72,7 @@ Result<KnobTable> measure_knobs(const LevelEvaluator& evaluator, const Feasibili
         fmt::format("{}: {} -> {}: {}", change.knob, change.from, change.to,
                     *found[i] && !(*found[i])->unknown ? fmt::format("{} users", (*found[i])->users) : "not possible"));
   });
-  KnobTable table{
-      .base = base, .same_requests = options.judge.same_requests, .gpus = gpus_of(sweep.deployment), .gains = {}};
+  KnobTable table{.base = base, .gpus = gpus_of(sweep.deployment), .gains = {}};
   for (std::size_t i = 0; i < changes.size(); ++i) {
     table.gains.push_back(gain_of(changes[i], *found[i], base, table.gpus));
   }

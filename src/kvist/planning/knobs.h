@@ -45,7 +45,6 @@ struct KnobGain {
 /// The unchanged deployment in one mode, and the gain of each change.
 struct KnobTable {
   Capacity base;
-  bool same_requests = false;  ///< JudgeOptions::same_requests: gains have no intervals
   std::uint32_t gpus = 0;
   std::vector<KnobGain> gains;  ///< by users gained, most first; changes that cannot be applied come last
 };

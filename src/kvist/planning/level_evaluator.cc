@@ -21,8 +21,8 @@ Result<std::unique_ptr<workload::TurnSource>> source_of(spec::WorkloadSpec workl
 
 }  // namespace
 
-Result<LevelFigures> SimulatedEvaluator::evaluate(const spec::SweepSpec& sweep,
-                                                  const simulation::LevelPlan& level) const {
+Result<LevelSample> SimulatedEvaluator::evaluate(const spec::SweepSpec& sweep,
+                                                 const simulation::LevelPlan& level) const {
   spec::SweepSpec lean = sweep;
   lean.simulation.keep_token_gaps = gaps_ == workload::TurnClock::Gaps::kKeep;
   lean.simulation.timeline_period = Duration(0);
@@ -44,7 +44,9 @@ Result<LevelFigures> SimulatedEvaluator::evaluate(const spec::SweepSpec& sweep,
   record.measure_from = outcome.measure_from;
   record.measure_to = outcome.measure_to;
   record.snapshots = std::move(outcome.snapshots);
-  return judged_figures(record, lean);
+  LevelSample sample{.figures = judged_figures(record, lean)};
+  if (!lean.workload.trace.file.empty()) sample.blocks = blocks_of(record, lean);
+  return sample;
 }
 
 std::uint64_t level_seed(const spec::SweepSpec& sweep, std::uint32_t users, std::uint32_t repetition) {

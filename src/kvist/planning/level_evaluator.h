@@ -1,9 +1,11 @@
 // Evaluates a level: the interface on which planning and fitting are based.
 #pragma once
 
+#include <optional>
 #include <utility>
 
 #include "kvist/base/error.h"
+#include "kvist/planning/block_samples.h"
 #include "kvist/planning/level_figures.h"
 #include "kvist/simulation/level.h"
 #include "kvist/spec/sweep.h"
@@ -12,13 +14,20 @@
 
 namespace kvist::planning {
 
+/// What one seed gives of a level.
+struct LevelSample {
+  LevelFigures figures;  ///< of the whole measuring window
+  /// If every seed replays the same requests: then blocks of time are samples of the load, and seeds are not.
+  std::optional<BlockSamples> blocks = {};
+};
+
 /// Maps (deployment and workload, mode, users, seed) to figures. The same arguments give the same figures. `sweep` need
 /// not be resolved. Threads: any, several at once.
 class LevelEvaluator {
  public:
   virtual ~LevelEvaluator() = default;
-  [[nodiscard]] virtual Result<LevelFigures> evaluate(const spec::SweepSpec& sweep,
-                                                      const simulation::LevelPlan& level) const = 0;
+  [[nodiscard]] virtual Result<LevelSample> evaluate(const spec::SweepSpec& sweep,
+                                                     const simulation::LevelPlan& level) const = 0;
 };
 
 /// The shipped evaluator: simulates the level and records only what the figures need. If the workload replays a trace
@@ -33,8 +42,8 @@ class SimulatedEvaluator final : public LevelEvaluator {
                               workload::TurnClock::Gaps gaps = workload::TurnClock::Gaps::kDrop)
       : input_(std::move(input)), gaps_(gaps) {}
 
-  [[nodiscard]] Result<LevelFigures> evaluate(const spec::SweepSpec& sweep,
-                                              const simulation::LevelPlan& level) const override;
+  [[nodiscard]] Result<LevelSample> evaluate(const spec::SweepSpec& sweep,
+                                             const simulation::LevelPlan& level) const override;
 
  private:
   workload::LoadInput input_;

@@ -7,6 +7,7 @@
 
 #include "kvist/base/check.h"
 #include "kvist/base/student_t.h"
+#include "kvist/planning/block_interval.h"
 #include "kvist/sweep/parallel.h"
 
 namespace kvist::planning {
@@ -14,8 +15,15 @@ namespace {
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
-ObjectiveEstimate estimate(const Objective& objective, const std::vector<LevelFigures>& samples, double confidence,
-                           bool same_requests) {
+Verdict verdict_of(const Objective& objective, const MeanInterval& figure) {
+  const bool low_is_allowed = objective.allows(figure.low);
+  const bool high_is_allowed = objective.allows(figure.high);
+  return low_is_allowed && high_is_allowed   ? Verdict::kHolds
+         : low_is_allowed || high_is_allowed ? Verdict::kUndecided
+                                             : Verdict::kBreaks;
+}
+
+ObjectiveEstimate estimate(const Objective& objective, const std::vector<LevelFigures>& samples, double confidence) {
   ObjectiveEstimate estimate{.objective = objective, .figure = {}, .verdict = Verdict::kUnknown};
   std::vector<double> values;
   for (const LevelFigures& sample : samples) {
@@ -24,17 +32,37 @@ ObjectiveEstimate estimate(const Objective& objective, const std::vector<LevelFi
   estimate.seeds_without = samples.size() - values.size();
   if (estimate.seeds_without > 0) return estimate;
   estimate.figure = mean_interval(values, confidence);
-  if (same_requests) {
-    estimate.figure = MeanInterval{estimate.figure->mean, -kUnbounded, kUnbounded};
-    estimate.verdict = objective.allows(estimate.figure->mean) ? Verdict::kHolds : Verdict::kBreaks;
-    return estimate;
-  }
-  const bool low_is_allowed = objective.allows(estimate.figure->low);
-  const bool high_is_allowed = objective.allows(estimate.figure->high);
-  estimate.verdict = low_is_allowed && high_is_allowed   ? Verdict::kHolds
-                     : low_is_allowed || high_is_allowed ? Verdict::kUndecided
-                                                         : Verdict::kBreaks;
+  estimate.verdict = verdict_of(objective, *estimate.figure);
   return estimate;
+}
+
+std::vector<BlockSamples> blocks_of_all(const std::vector<LevelSample>& samples) {
+  std::vector<BlockSamples> blocks;
+  for (const LevelSample& sample : samples) {
+    if (sample.blocks) blocks.push_back(*sample.blocks);
+  }
+  return blocks;
+}
+
+/// Replaces the bounds over seeds by those over blocks of time.
+void bound_by_blocks(ObjectiveEstimate& estimate, const std::vector<BlockSamples>& replays, double confidence) {
+  const double mean = estimate.figure->mean;
+  const std::optional<BlockInterval> interval = block_interval(replays, estimate.objective.figure, confidence);
+  estimate.blocks = interval ? interval->blocks : 0;
+  if (!interval) {
+    estimate.figure = MeanInterval{mean, -kUnbounded, kUnbounded};
+    estimate.verdict = estimate.objective.allows(mean) ? Verdict::kHolds : Verdict::kBreaks;
+    return;
+  }
+  const double most = analysis::headline(estimate.objective.figure).is_percentage() ? 100 : kUnbounded;
+  estimate.figure = MeanInterval{mean, std::max(0.0, mean - interval->below), std::min(most, mean + interval->above)};
+  estimate.verdict = verdict_of(estimate.objective, *estimate.figure);
+}
+
+std::vector<LevelFigures> whole_windows(const std::vector<LevelSample>& samples) {
+  std::vector<LevelFigures> figures;
+  for (const LevelSample& sample : samples) figures.push_back(sample.figures);
+  return figures;
 }
 
 /// How far a figure is on the way to its limit; 1 is the limit itself, and beyond it is above 1.
@@ -92,6 +120,14 @@ bool Judgement::lacks_load() const {
          });
 }
 
+bool Judgement::lacks_interval() const {
+  const auto is_by_mean = [](const ObjectiveEstimate& one) { return one.blocks == 0; };
+  const auto surely_breaks = [&](const ObjectiveEstimate& one) {
+    return one.verdict == Verdict::kBreaks && !is_by_mean(one);
+  };
+  return std::ranges::any_of(objectives, is_by_mean) && std::ranges::none_of(objectives, surely_breaks);
+}
+
 bool Judgement::doubts_only_load() const {
   return verdict == Verdict::kUndecided && std::ranges::all_of(objectives, [](const ObjectiveEstimate& one) {
            return one.verdict == Verdict::kHolds || one.objective.needs_load();
@@ -120,12 +156,23 @@ std::optional<double> Judgement::mean(Headline figure) const {
   return count == 0 ? std::nullopt : std::optional(sum / static_cast<double>(count));
 }
 
-Judgement judge_samples(std::uint32_t users, std::vector<LevelFigures> samples, const Slo& slo, double confidence,
-                        bool same_requests) {
+Judgement judge_samples(std::uint32_t users, std::vector<LevelFigures> samples, const Slo& slo, double confidence) {
   Judgement judgement{.users = users, .samples = std::move(samples), .objectives = {}, .verdict = Verdict::kHolds};
   for (const Objective& objective : slo) {
-    judgement.objectives.push_back(estimate(objective, judgement.samples, confidence, same_requests));
+    judgement.objectives.push_back(estimate(objective, judgement.samples, confidence));
     judgement.verdict = together(judgement.verdict, judgement.objectives.back().verdict);
+  }
+  return judgement;
+}
+
+Judgement judge_replays(std::uint32_t users, const std::vector<LevelSample>& samples, const Slo& slo,
+                        double confidence) {
+  Judgement judgement = judge_samples(users, whole_windows(samples), slo, confidence);
+  judgement.verdict = Verdict::kHolds;
+  const std::vector<BlockSamples> replays = blocks_of_all(samples);
+  for (ObjectiveEstimate& one : judgement.objectives) {
+    if (one.figure) bound_by_blocks(one, replays, confidence);
+    judgement.verdict = together(judgement.verdict, one.verdict);
   }
   return judgement;
 }
@@ -133,22 +180,24 @@ Judgement judge_samples(std::uint32_t users, std::vector<LevelFigures> samples, 
 Result<Judgement> judge_level(const LevelEvaluator& evaluator, const spec::SweepSpec& sweep, spec::RoutingMode mode,
                               std::uint32_t users, const Slo& slo, const JudgeOptions& options) {
   KVIST_CHECK(!options.looks.empty(), "at least one look is needed");
-  const double confidence = 1 - (1 - options.confidence) / static_cast<double>(options.looks.size());
-  std::vector<LevelFigures> samples;
+  const std::size_t tests = options.same_requests ? 1 : options.looks.size();
+  const double confidence = 1 - (1 - options.confidence) / static_cast<double>(tests);
+  std::vector<LevelSample> samples;
   Judgement judgement;
   for (const std::uint32_t look : options.looks) {
     const std::size_t known = samples.size();
-    std::vector<Result<LevelFigures>> fresh(look - known);
+    std::vector<Result<LevelSample>> fresh(look - known);
     sweep::for_each_index(fresh.size(), options.threads, [&](std::size_t i) {
       const std::uint64_t seed = level_seed(sweep, users, static_cast<std::uint32_t>(known + i));
       fresh[i] = evaluator.evaluate(sweep, {.mode = mode, .concurrency = users, .seed = seed});
     });
-    for (Result<LevelFigures>& one : fresh) {
-      KVIST_TRY(const LevelFigures figures, std::move(one));
-      samples.push_back(figures);
+    for (Result<LevelSample>& one : fresh) {
+      KVIST_TRY(LevelSample sample, std::move(one));
+      samples.push_back(std::move(sample));
     }
-    judgement = judge_samples(users, samples, slo, confidence, options.same_requests);
-    if (options.same_requests || judgement.verdict != Verdict::kUndecided) break;
+    if (options.same_requests) return judge_replays(users, samples, slo, confidence);
+    judgement = judge_samples(users, whole_windows(samples), slo, confidence);
+    if (judgement.verdict != Verdict::kUndecided) break;
   }
   return judgement;
 }

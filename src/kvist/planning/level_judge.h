@@ -20,11 +20,12 @@ struct JudgeOptions {
   /// would otherwise find significant results by chance.
   double confidence = 0.95;
   /// The seeds of a level simulate the same recorded requests and change only texts. Then they are one sample of the
-  /// load: the first look decides by the means, and there is no interval.
+  /// load, of which more seeds tell no more: the first look decides, by blocks of time (judge_replays()).
   bool same_requests = false;
   unsigned threads = 0;  ///< for the seeds of a test; 0: one per core. Only affects the time
 };
 
+/// Of a replay with too few turns for an interval (Judgement::lacks_interval), the mean stands for it.
 enum class Verdict {
   kHolds,      ///< every figure is within its limit, with the whole of its interval
   kBreaks,     ///< some figure is beyond its limit, with the whole of its interval
@@ -46,11 +47,14 @@ struct MeanInterval {
 /// One objective at one level.
 struct ObjectiveEstimate {
   Objective objective;
-  /// Over the seeds; nothing if a seed does not have the figure. Its bounds are infinite where seeds have no spread
-  /// that means anything.
+  /// Over the seeds; nothing if a seed does not have the figure. Its bounds are infinite where neither seeds nor blocks
+  /// of time tell of a spread.
   std::optional<MeanInterval> figure;
   std::size_t seeds_without = 0;  ///< that do not have it
   Verdict verdict = Verdict::kUndecided;
+  /// Over how many blocks of time the bounds are; 0: too few have the figure, and the verdict is that of the mean.
+  /// Nothing: seeds are independent, and the bounds are over them.
+  std::optional<std::size_t> blocks = {};
 };
 
 /// A level with the figures of its seeds and the verdict.
@@ -67,6 +71,8 @@ struct Judgement {
   [[nodiscard]] bool lacks_load() const;
   /// Whether it is undecided, and only for objectives that more load would satisfy.
   [[nodiscard]] bool doubts_only_load() const;
+  /// Whether the verdict depends on a figure that was judged by its mean alone, for want of an interval.
+  [[nodiscard]] bool lacks_interval() const;
   /// The known objective that is farthest beyond, or closest to, its limit.
   [[nodiscard]] const ObjectiveEstimate& tightest() const;
   /// The first objective whose figure is not known. Requires: verdict == kUnknown.
@@ -75,10 +81,14 @@ struct Judgement {
   [[nodiscard]] std::optional<double> mean(Headline figure) const;
 };
 
-/// Judges the samples of a level. A figure that some sample does not have is unknown: it is neither within its limit
-/// nor beyond it. Samples of the same requests are judged by their mean alone. Requires: at least one sample.
+/// Judges the independent samples of a level. A figure that some sample does not have is unknown: it is neither within
+/// its limit nor beyond it. Requires: at least one sample.
 [[nodiscard]] Judgement judge_samples(std::uint32_t users, std::vector<LevelFigures> samples, const Slo& slo,
-                                      double confidence, bool same_requests = false);
+                                      double confidence);
+/// The same of samples that replay the same requests. A figure is their mean, and its interval is over blocks of time
+/// (block_interval()). Where too few turns leave none, the mean decides.
+[[nodiscard]] Judgement judge_replays(std::uint32_t users, const std::vector<LevelSample>& samples, const Slo& slo,
+                                      double confidence);
 
 /// Judges a level with seeds from level_seed(), those of a test in parallel.
 [[nodiscard]] Result<Judgement> judge_level(const LevelEvaluator& evaluator, const spec::SweepSpec& sweep,

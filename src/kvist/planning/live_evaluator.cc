@@ -7,16 +7,16 @@
 
 namespace kvist::planning {
 
-Result<LevelFigures> LiveEvaluator::evaluate(const spec::SweepSpec& sweep, const simulation::LevelPlan& level) const {
+Result<LevelSample> LiveEvaluator::evaluate(const spec::SweepSpec& sweep, const simulation::LevelPlan& level) const {
   const sweep::PlannedLevel planned{
       .mode = arm_, .concurrency = level.concurrency, .repetition = 0, .seed = level.seed};
-  LevelFigures figures;
+  LevelSample sample;
   const auto keep = [&](results::LevelRecord& record) -> Result<void> {
-    figures = judged_figures(record, sweep);
+    sample.figures = judged_figures(record, sweep);
     return {};
   };
   KVIST_TRY_VOID(live_->run({&planned, 1}, keep));
-  return figures;
+  return sample;
 }
 
 }  // namespace kvist::planning

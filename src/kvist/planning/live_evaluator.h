@@ -19,8 +19,8 @@ class LiveEvaluator final : public LevelEvaluator {
   /// `live` has to outlive it; the arm has begun on it.
   LiveEvaluator(sweep::LiveLevels& live, spec::Arm arm) : live_(&live), arm_(std::move(arm)) {}
 
-  [[nodiscard]] Result<LevelFigures> evaluate(const spec::SweepSpec& sweep,
-                                              const simulation::LevelPlan& level) const override;
+  [[nodiscard]] Result<LevelSample> evaluate(const spec::SweepSpec& sweep,
+                                             const simulation::LevelPlan& level) const override;
 
  private:
   sweep::LiveLevels* live_;
