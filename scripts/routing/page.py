@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Simulates workloads x loads x policies and writes docs/results/routing.md with its plots.
 
-    scripts/run-routing [KVIST] [--short] [--seeds N] [--workload NAME]... [--find-capacity] [--output PAGE]
+    scripts/run-routing [KVIST] [--short] [--seeds N] [--workload NAME]... [--find-capacity] [--output PAGE] [--render]
 
 KVIST: the binary (build/release/bin/kvist), with kvist-laboratory beside it. Deterministic: the same binary writes the same page.
 --short: a few workloads, policies and loads with one seed, in a minute, into out/routing-short.md: for every day.
+--render: writes the whole page again from the figures of the last run (out/routing.figures), for a change of its words.
 --find-capacity: searches each fleet's capacity again and writes scripts/routing/capacities.json (otherwise only what is missing)."""
 import argparse
 import concurrent.futures
 import dataclasses
 import os
 import pathlib
+import pickle
 import sys
 import tempfile
 import time
@@ -26,6 +28,7 @@ import workloads  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODES = ["kv", "clairvoyant", "dynamo", "sglang", "smg", "vllm_kv_aware", "llm_d", "lmetric", "smetric", "preble", "session", "bounded_hash",
          "least_loaded", "power_of_two", "round_robin", "random"]
+FIGURES = ROOT / "out/routing.figures"
 LOADS = [30, 60, 80, 95, 120]
 SHORT_MODES = ["kv", "clairvoyant", "dynamo", "llm_d", "lmetric", "smetric", "round_robin"]
 SHORT_LOADS = [60, 95]
@@ -95,6 +98,7 @@ def main():
     parser.add_argument("--workload", action="append", choices=[workload.name for workload in workloads.WORKLOADS])
     parser.add_argument("--find-capacity", action="store_true")
     parser.add_argument("--output", type=pathlib.Path)
+    parser.add_argument("--render", action="store_true")
     options = parser.parse_args()
     kvist = options.kvist.resolve()
     if not kvist.exists():
@@ -105,15 +109,20 @@ def main():
     partial = options.short or options.workload
     page = options.output or ROOT / ("out/routing-short.md" if partial else "docs/results/routing.md")
     seeds = options.seeds or (1 if options.short else None)
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        capacities = find_capacities(kvist, chosen, options.find_capacity, pool)
-        if options.short:
-            chosen = [dataclasses.replace(workload, seconds=min(workload.seconds, SHORT_SECONDS)) for workload in chosen]
-        cells = measure_all(kvist, chosen, capacities, loads, modes, seeds, pool)
-        paired = []
-        if not partial:
-            with tempfile.TemporaryDirectory() as folder:
-                paired = chat.rows(kvist, pathlib.Path(folder), pool)
+    if options.render and not partial:
+        cells, paired = pickle.loads(FIGURES.read_bytes())
+    else:
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            capacities = find_capacities(kvist, chosen, options.find_capacity, pool)
+            if options.short:
+                chosen = [dataclasses.replace(workload, seconds=min(workload.seconds, SHORT_SECONDS)) for workload in chosen]
+            cells = measure_all(kvist, chosen, capacities, loads, modes, seeds, pool)
+            paired = []
+            if not partial:
+                with tempfile.TemporaryDirectory() as folder:
+                    paired = chat.rows(kvist, pathlib.Path(folder), pool)
+                FIGURES.parent.mkdir(exist_ok=True)
+                FIGURES.write_bytes(pickle.dumps((cells, paired)))
     page.parent.mkdir(parents=True, exist_ok=True)
     document.write(page, chosen, cells, paired, kvist.with_name("kvist-laboratory"))
     print(document.summary(cells))

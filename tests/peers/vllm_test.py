@@ -7,14 +7,17 @@ import shutil
 import tempfile
 import threading
 
+import msgpack
+
 import peer
 from dashboard_browser import Server, browse
 from deployment import Process, eventually, gateway_config, get_json, metrics, request
 from index_check import Follower, await_known, check_equal, status_of
+from pool_view import PoolView, Subscriber
 from processor_share import NoShares, ProcessorShare
 from small_models import llama3, text_tokens
 from turns import chat, converse_all, quantile
-from vllm_worker import instances
+from vllm_worker import VllmWorker, instances
 
 PEERS = ["vllm"]
 CONVERSATIONS, TURNS = 40, 4
@@ -173,6 +176,59 @@ def prompts_of_one_step_share():
     report.check("prompts of one step share their blocks, as the simulated engine has it", sorted(cached) == [0, 0] + [320] * (count - 1) and steps == 2, shown)
 
 
+def stored_by_step(worker, subscriber, prompt):
+    """How many blocks of the prompt each step stored, by the events."""
+    subscriber.live()
+    status, _, text = request(worker.url + "/v1/completions", {"model": "test-model", "prompt": prompt, "max_tokens": 1})
+    assert status == 200, text
+    steps = []
+    threading.Event().wait(0.5)  # the decoding request's events do not end, so that waiting for an end would not
+    for _, payload in subscriber.live():
+        for event in msgpack.unpackb(payload)[1]:
+            at = 32 * sum(steps)
+            if event["type"] == "BlockStored" and list(event["token_ids"]) == prompt[at:at + len(event["token_ids"])]:
+                steps.append(len(event["block_hashes"]))
+    return steps
+
+
+def long_prompts_leave_room():
+    """With a threshold of long prompts a step computes as much of one as the simulated engine has it: the whole budget while it is alone, the
+    threshold beside another request."""
+    budget, threshold, shown = 256, 64, {}
+    timed = f"""worker:
+  name: timed
+  model: test-model
+  block_size: 32
+  max_batch_size: 16
+  max_num_tokens: {budget}
+  max_model_len: 2048
+  prefix_when_planned: true
+  long_prefill_token_threshold: {threshold}
+  step_time: {{fixed: 5 ms}}
+"""
+    with contextlib.ExitStack() as stack:
+        real = VllmWorker(scene.folder, "side-by-side", scene.model, options=["--max-num-batched-tokens", budget, "--long-prefill-token-threshold", threshold])
+        stack.callback(real.stop)
+        real.start().await_ready()
+        simulated = Process(scene.folder, "worker", "timed", timed)
+        stack.callback(simulated.stop)
+        for worker in (real, simulated):
+            subscriber = Subscriber(worker)
+            stack.callback(subscriber.close)
+            subscriber.join(worker, PoolView())
+            alone, beside = ([(factor * i + i * i) % 200 + 40 for i in range(1000)] for factor in (7, 11))
+            shown[worker.name] = [stored_by_step(worker, subscriber, alone)]
+            decoding = threading.Thread(target=request, args=(worker.url + "/v1/completions",), kwargs={"body": {
+                "model": "test-model", "prompt": list(range(40, 70)), "max_tokens": 1500, "ignore_eos": True}})
+            decoding.start()
+            threading.Event().wait(1)
+            shown[worker.name].append(stored_by_step(worker, subscriber, beside))
+            decoding.join()
+    report.check("a prompt leaves room beside others as in the simulated engine (--long-prefill-token-threshold)",
+                 shown["side-by-side"] == shown["timed"] and shown["timed"] == [[8, 8, 8, 7], [2] * 15 + [1]],
+                 f"blocks of a prompt of 1000 tokens by step, alone and beside a decoding request: {shown['side-by-side']}; simulated {shown['timed']}")
+
+
 def the_dashboard_shows_what_is_known():
     """The page of a gateway before vLLM: what vLLM tells, and a dash with its reason for what it does not."""
     if not shutil.which("chromium"):
@@ -283,7 +339,7 @@ with tempfile.TemporaryDirectory() as folder:
     with instances(folder, [model, model], blocks=BLOCKS) as workers:
         scene = Scene(folder, model, workers)
         try:
-            report.run(tokenizers_are_the_same, prompts_of_one_step_share, predictions_are_what_is_reported, the_dashboard_shows_what_is_known, requests_are_spread, index_after_evictions,
+            report.run(tokenizers_are_the_same, prompts_of_one_step_share, long_prompts_leave_room, predictions_are_what_is_reported, the_dashboard_shows_what_is_known, requests_are_spread, index_after_evictions,
                        index_after_a_reset, index_after_a_restart, late_gateways, logs_are_quiet)
         finally:
             scene.gateway.stop()
