@@ -12,10 +12,10 @@ using ::testing::Not;
 
 class ExplainTest : public CommandTest {
  protected:
-  // Two requests to two workers, the first of them finished.
-  std::string decisions(spec::RoutingMode mode = spec::RoutingMode::kLeastLoaded) const {
-    routing::Router router({.model = "m", .workers = 2, .mode = mode});
-    const std::vector<routing::WorkerView> fleet(2, {.available = true, .limits = {}});
+  // Two requests to so many workers, the first of them finished.
+  std::string decisions(spec::RoutingMode mode = spec::RoutingMode::kLeastLoaded, std::size_t workers = 2) const {
+    routing::Router router({.model = "m", .workers = workers, .mode = mode});
+    const std::vector<routing::WorkerView> fleet(workers, {.available = true, .limits = {}});
     routing::RequestHandle first;
     for (std::uint64_t request = 1; request <= 2; ++request) {
       const auto decision = router.route({.request = RequestId(request),
@@ -65,6 +65,16 @@ TEST_F(ExplainTest, SaysWhatTheCostsConsistOf) {
               HasSubstr("count as equal: the deeper cache has the request, then whoever has fewer that wait."));
   EXPECT_THAT(ran.out, HasSubstr("its TTFT"));
   EXPECT_THAT(ran.out, HasSubstr("who decodes"));
+}
+
+TEST_F(ExplainTest, SaysTheSameOfAFleetOfWhichSomeAreRecorded) {
+  const std::string file = write("decisions.json", decisions(spec::RoutingMode::kKv, 100));
+  const Ran ran = kvist({"explain", file, "--request", "r2"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("For each worker 0.01 requests wait for their first token. Costs of up to "));
+  EXPECT_THAT(ran.out, HasSubstr("its TTFT"));
+  EXPECT_THAT(ran.out, HasSubstr("92 further candidates were not recorded: the recorded ones are the chosen one, those "
+                                 "of least cost and, if none of these is without requests, one that is."));
 }
 
 TEST_F(ExplainTest, OtherModesHaveNoSuchParts) {

@@ -83,15 +83,17 @@ TEST(CostParts, WhatIsComputedAgainIsOneOfThem) {
   EXPECT_DOUBLE_EQ(account->parts.front().sum(), record.candidates.front().cost);
 }
 
-TEST(CostParts, OtherModesAndRecordsThatAreCutHaveNone) {
+TEST(CostParts, OtherModesTurnsAndRecordsThatLackTheFleetHaveNone) {
   DecisionRecord record;
   record.candidates.resize(1);
   EXPECT_FALSE(account_of(record));
   record.mode = spec::RoutingMode::kKv;
   EXPECT_TRUE(account_of(record));
-  record.left_out = 3;
+  record.left_out = 3;  // as an earlier version recorded it
   EXPECT_FALSE(account_of(record));
-  record.left_out = 0;
+  record.fleet = FoundFleet{.waiting = 2};
+  ASSERT_TRUE(account_of(record));
+  EXPECT_EQ(account_of(record)->waiting, 2);
   record.reason = DecisionReason::kSafetyNet;
   EXPECT_FALSE(account_of(record));
 }

@@ -111,9 +111,44 @@ TEST(DecisionLogTest, OfManyCandidatesKeepsTheChosenAndTheBest) {
   EXPECT_THAT(log.newest(0).candidates, SizeIs(4));
 }
 
+// Candidates of these costs, workers from 0, that have requests, apart from those that are `idle`.
+std::vector<Candidate> of_costs(const std::vector<double>& costs, const std::vector<std::uint32_t>& idle) {
+  std::vector<Candidate> candidates = of_costs(costs);
+  for (Candidate& candidate : candidates) candidate.load.requests = 2;
+  for (const std::uint32_t i : idle) candidates[i].load.requests = 0;
+  return candidates;
+}
+
+TEST(DecisionLogTest, KeepsTheCheapestIdleCandidateBesideThem) {
+  DecisionLog log({.decisions = 2, .candidates = 3});
+  const std::vector<double> costs = {5, 9, 1, 8, 3, 8, 2, 8.5};
+  decide(log, 1, of_costs(costs, {1, 3, 5}), 0);
+  EXPECT_THAT(workers_of(log.newest(0)), ElementsAre(0, 2, 3, 6)) << "of equals the first";
+  EXPECT_EQ(log.newest(0).left_out, 4U);
+  decide(log, 2, of_costs(costs, {1, 3, 6}), 0);
+  EXPECT_THAT(workers_of(log.newest(0)), ElementsAre(0, 2, 6)) << "one of the best is idle";
+  decide(log, 3, of_costs(costs, {1, 3}), 1);
+  EXPECT_THAT(workers_of(log.newest(0)), ElementsAre(1, 2, 6)) << "the chosen one is idle";
+  decide(log, 4, of_costs(costs, {}), 0);
+  EXPECT_THAT(workers_of(log.newest(0)), ElementsAre(0, 2, 6));
+}
+
+TEST(DecisionLogTest, WhereSomeAreLeftOutKeepsWhatTheFleetWasLike) {
+  DecisionLog log({.decisions = 2, .candidates = 2});
+  const PolicyQuery query{.request = RequestId(1)};
+  const FoundFleet fleet{.waiting = 0.5, .any_room = false, .cached_tokens = 64};
+  const auto decide = [&](const std::vector<Candidate>& candidates, std::size_t most_kept) {
+    log.on_decided({.query = query, .candidates = candidates, .fleet = fleet, .most_kept = most_kept});
+    return log.newest(0).fleet;
+  };
+  EXPECT_EQ(decide(of_costs({1, 2, 3}), 0), fleet);
+  EXPECT_EQ(decide(of_costs({1, 2}), 0), std::nullopt) << "it follows from the candidates";
+  EXPECT_EQ(decide(of_costs({1, 2, 3}), 1), std::nullopt) << "nobody asks why";
+}
+
 TEST(DecisionLogTest, AOneCandidateLogKeepsTheChosen) {
   DecisionLog log({.decisions = 1, .candidates = 1});
-  decide(log, 1, of_costs({1, 2, 3}), 2);
+  decide(log, 1, of_costs({1, 2, 3}, {1}), 2);
   EXPECT_THAT(workers_of(log.newest(0)), ElementsAre(2));
 }
 

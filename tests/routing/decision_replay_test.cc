@@ -271,6 +271,21 @@ TEST(DecisionJson, HoldsWhatComputingAgainCosts) {
   EXPECT_THAT(message(wrong), HasSubstr("recomputed: expected a number from 0 on"));
 }
 
+TEST(DecisionJson, OfSomeCandidatesHoldsWhatTheFleetWasLike) {
+  DecisionLog log({.candidates = 2});
+  const PolicyQuery query{.request = RequestId(1), .prompt_tokens = 100, .block_size = 32};
+  const std::vector<Candidate> candidates = {{.worker = WorkerId(0), .load = {}}};
+  const FoundFleet fleet{.waiting = 0.1, .any_room = false, .cached_tokens = 64};
+  log.on_decided({.query = query, .excluded = {}, .candidates = candidates, .left_out = 1, .fleet = fleet});
+  std::string text = document(log);
+  const auto file = read_decisions(text);
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ(file->decisions.at(0).fleet, fleet);
+  const std::string field = "\"waiting\":0.1";
+  text.replace(text.find(field), field.size(), "\"waiting\":-1");
+  EXPECT_THAT(message(text), HasSubstr("fleet.waiting: expected a number from 0 on"));
+}
+
 TEST(DecisionJson, ReadsFilesFromBeforeAForecastHadAllItsFields) {
   DecisionLog log({});
   const PolicyQuery query{.request = RequestId(1), .prompt_tokens = 100, .block_size = 32};

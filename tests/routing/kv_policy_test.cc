@@ -119,9 +119,10 @@ TEST(KvPolicy, SaysHowManyWait) {
   std::vector<Candidate> candidates = {worker(0, 0), worker(1, 0)};
   for (Candidate& candidate : candidates) candidate.load.requests = 3;
   KvPolicy policy;
-  EXPECT_EQ(policy.found_waiting(), 0);
+  EXPECT_FALSE(policy.found());
   (void)policy.choose(query(), candidates);
-  EXPECT_EQ(policy.found_waiting(), 3);
+  ASSERT_TRUE(policy.found());
+  EXPECT_EQ(policy.found()->waiting, 3);
 }
 
 TEST(KvPolicy, PrefillGoesWhereItInterruptsTheFewest) {

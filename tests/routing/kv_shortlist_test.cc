@@ -8,9 +8,11 @@
 #include <random>
 #include <ranges>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "kvist/base/random.h"
+#include "kvist/routing/cost_parts.h"
 #include "kvist/routing/router.h"
 
 namespace kvist::routing::kv_shortlist_test {
@@ -18,21 +20,32 @@ namespace {
 
 constexpr std::uint32_t kBlockSize = 64;
 
-/// Two routers that live through the same: one reads and forecasts every worker, the other those that decide.
+bool is_idle(const Candidate& candidate) {
+  return candidate.load.requests == 0;
+}
+
+/// What is drawn of a fleet.
+struct Drawn {
+  std::int64_t least_workers = 33, most_workers = 150;
+  std::int64_t least_users = 4, most_users = 48;        ///< for four workers
+  std::int64_t least_recorded = 1, most_recorded = 24;  ///< Router::Options::recorded
+};
+
+/// Two routers that live through the same: one reads, forecasts and records every worker, the other those that decide.
 class TwoRouters {
  public:
-  explicit TwoRouters(std::uint64_t seed)
+  explicit TwoRouters(std::uint64_t seed, const Drawn& drawn = {})
       : random_(seed),
-        fleet_(static_cast<std::size_t>(random_.uniform_int(33, 150))),
-        recorded_(static_cast<std::size_t>(random_.uniform_int(1, 24))),
-        plain_(make(false)),
-        fast_(make(true)) {
+        fleet_(static_cast<std::size_t>(random_.uniform_int(drawn.least_workers, drawn.most_workers))),
+        recorded_(static_cast<std::size_t>(random_.uniform_int(drawn.least_recorded, drawn.most_recorded))),
+        plain_(make(false, fleet_.size())),
+        fast_(make(true, recorded_)) {
     for (WorkerView& worker : fleet_) {
       worker = {.available = true, .events_exact = random_.uniform() < 0.8, .limits = limits()};
       worker.reading = random_.uniform() < 0.2 ? 1 : 0;
     }
     pace_ms_ = random_.uniform() < 0.3 ? 2'000 : random_.uniform() < 0.5 ? 40 : 4;
-    users_ = fleet_.size() * static_cast<std::size_t>(random_.uniform_int(1, 12));
+    users_ = fleet_.size() * static_cast<std::size_t>(random_.uniform_int(drawn.least_users, drawn.most_users)) / 4;
   }
 
   void live(int events) {
@@ -50,6 +63,10 @@ class TwoRouters {
   [[nodiscard]] std::size_t decisions() const { return decisions_; }
   /// Decisions for which the workers differed by who will come back to them, while requests waited.
   [[nodiscard]] std::size_t sought() const { return sought_; }
+  /// Decisions of whose record nobody is idle but a worker that is in it for that.
+  [[nodiscard]] std::size_t passed_over() const { return passed_over_; }
+  /// Records of some of the candidates that say what the costs consist of.
+  [[nodiscard]] std::size_t accounts() const { return accounts_; }
 
  private:
   struct Live {
@@ -58,14 +75,14 @@ class TwoRouters {
     std::uint64_t tokens = 0;
   };
 
-  [[nodiscard]] Router make(bool shortlist) const {
+  [[nodiscard]] Router make(bool shortlist, std::size_t recorded) const {
     return Router({.model = "m",
                    .block_size = kBlockSize,
                    .workers = fleet_.size(),
                    .mode = spec::RoutingMode::kKv,
                    .seed = 5,
                    .objective = {.ttft = fleet_.size() % 3 == 0 ? 3.0 : 1.0},
-                   .recorded = recorded_,
+                   .recorded = recorded,
                    .shortlist = shortlist});
   }
   EngineLimits limits() {
@@ -109,7 +126,9 @@ class TwoRouters {
     ASSERT_EQ(plain->forecast_ttft_ms, fast->forecast_ttft_ms);
     ASSERT_EQ(plain->predicted_cached_tokens, fast->predicted_cached_tokens);
     ASSERT_EQ(plain->reason, fast->reason);
-    expect_same(plain_.log().newest(0), fast_.log().newest(0));
+    expect_best_of(plain_.log().newest(0), fast_.log().newest(0));
+    if (testing::Test::HasFatalFailure()) return;
+    expect_same_account(plain_.log().newest(0), fast_.log().newest(0));
     if (differ_by_who_returns(plain_.log().newest(0))) ++sought_;
     live_.push_back({.plain = plain->request, .fast = fast->request});
     ++decisions_;
@@ -120,22 +139,65 @@ class TwoRouters {
     const auto [least, most] = std::ranges::minmax(record.candidates | std::views::transform(held_up_ms));
     return most > least + 1 && std::ranges::any_of(record.candidates, waits);
   }
-  static void expect_same(const DecisionRecord& plain, const DecisionRecord& fast) {
-    ASSERT_EQ(plain.left_out, fast.left_out);
-    ASSERT_EQ(plain.policy_state, fast.policy_state);
-    ASSERT_EQ(plain.candidates.size(), fast.candidates.size());
-    for (std::size_t i = 0; i < plain.candidates.size(); ++i) {
-      const Candidate& a = plain.candidates[i];
-      const Candidate& b = fast.candidates[i];
-      ASSERT_EQ(a.worker, b.worker);
-      ASSERT_EQ(a.cost, b.cost);
-      ASSERT_EQ(a.forecast, b.forecast);
-      ASSERT_EQ(a.load, b.load);
-      ASSERT_EQ(a.cached_tokens, b.cached_tokens);
-      ASSERT_EQ(a.new_blocks, b.new_blocks);
-      ASSERT_EQ(a.replicate_tokens, b.replicate_tokens);
-      ASSERT_EQ(a.trust, b.trust);
+  // Of all candidates, the workers of those that a record of so many keeps without one that is idle.
+  static std::vector<WorkerId> best_of(const DecisionRecord& all, std::size_t recorded) {
+    std::vector<Candidate> best = all.candidates;
+    std::ranges::sort(best, {},
+                      [&](const Candidate& one) { return std::tuple(one.worker != all.chosen, one.cost, one.worker); });
+    best.resize(std::min(best.size(), recorded));
+    std::vector<WorkerId> workers;
+    for (const Candidate& one : best) workers.push_back(one.worker);
+    std::ranges::sort(workers);
+    return workers;
+  }
+  // `all` has every candidate, `some` those that are to be recorded.
+  void expect_best_of(const DecisionRecord& all, const DecisionRecord& some) {
+    ASSERT_EQ(all.left_out, 0U);
+    ASSERT_EQ(all.policy_state, some.policy_state);
+    ASSERT_EQ(some.left_out, all.candidates.size() - some.candidates.size());
+    const std::size_t recorded = recorded_ > 0 ? recorded_ : all.candidates.size() > 64 ? 8 : 64;
+    const std::vector<WorkerId> best = best_of(all, recorded);
+    bool any_idle_best = false;
+    std::vector<WorkerId> besides;
+    for (const Candidate& one : some.candidates) {
+      const bool is_best = std::ranges::binary_search(best, one.worker);
+      if (is_best) any_idle_best |= is_idle(one);
+      if (!is_best) besides.push_back(one.worker);
+      expect_same(all.candidates[position_of(all.candidates, one.worker)], one);
+      if (testing::Test::HasFatalFailure()) return;
     }
+    ASSERT_EQ(some.candidates.size() - besides.size(), best.size());
+    const bool wants_idle = recorded > 1 && !any_idle_best && std::ranges::any_of(all.candidates, is_idle);
+    ASSERT_EQ(besides.size(), wants_idle ? 1U : 0U);
+    if (!wants_idle) return;
+    ASSERT_TRUE(is_idle(some.candidates[position_of(some.candidates, besides[0])]));
+    ++passed_over_;
+  }
+  static void expect_same(const Candidate& a, const Candidate& b) {
+    ASSERT_EQ(a.worker, b.worker);
+    ASSERT_EQ(a.cost, b.cost);
+    ASSERT_EQ(a.forecast, b.forecast);
+    ASSERT_EQ(a.load, b.load);
+    ASSERT_EQ(a.cached_tokens, b.cached_tokens);
+    ASSERT_EQ(a.new_blocks, b.new_blocks);
+    ASSERT_EQ(a.replicate_tokens, b.replicate_tokens);
+    ASSERT_EQ(a.trust, b.trust);
+  }
+  void expect_same_account(const DecisionRecord& all, const DecisionRecord& some) {
+    const auto whole = account_of(all);
+    const auto account = account_of(some);
+    const bool only_chosen = recorded_ == 1 && some.left_out > 0;
+    ASSERT_EQ(account.has_value(), whole.has_value() && !only_chosen);
+    if (!account) return;
+    ASSERT_EQ(account->waiting, whole->waiting);
+    ASSERT_EQ(account->most_in_tie, whole->most_in_tie);
+    ASSERT_EQ(account->parts.size(), some.candidates.size());
+    for (std::size_t i = 0; i < some.candidates.size(); ++i) {
+      const Candidate& one = some.candidates[i];
+      ASSERT_EQ(account->parts[i], whole->parts[position_of(all.candidates, one.worker)]);
+      ASSERT_NEAR(account->parts[i].sum(), one.cost, 1e-9 * one.cost);
+    }
+    if (some.left_out > 0) ++accounts_;
   }
 
   // One of the requests in flight gets its first token, more tokens, a whole answer, or ends.
@@ -202,6 +264,8 @@ class TwoRouters {
   std::uint64_t unique_ = 0;
   std::size_t decisions_ = 0;
   std::size_t sought_ = 0;
+  std::size_t passed_over_ = 0;
+  std::size_t accounts_ = 0;
   TimePoint now_{};
 };
 
@@ -220,6 +284,28 @@ TEST(KvShortlist, ChoosesAsIfEveryWorkerWereForecast) {
   }
   EXPECT_GT(decisions, 20'000U);
   EXPECT_GT(sought, decisions / 10);
+}
+
+// As a gateway records a fleet in which some have no requests.
+TEST(KvShortlist, TheRecordSaysWhyAnIdleWorkerWasPassedOver) {
+  const std::uint64_t first = std::random_device()();
+  std::size_t passed_over = 0;
+  std::size_t accounts = 0;
+  for (std::uint64_t seed = first; seed < first + 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    TwoRouters routers(seed, {.least_workers = 65,
+                              .most_workers = 300,
+                              .least_users = 1,
+                              .most_users = 8,
+                              .least_recorded = 0,
+                              .most_recorded = 0});
+    routers.live(3'000);
+    passed_over += routers.passed_over();
+    accounts += routers.accounts();
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(passed_over, 1'000U);
+  EXPECT_GT(accounts, 5'000U);
 }
 
 /// Turns down all but one.

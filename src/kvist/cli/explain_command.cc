@@ -65,8 +65,8 @@ class Explanation {
     if (const auto account = routing::account_of(record)) print_account(*account, record);
     if (record.left_out > 0) {
       print_line(fmt::format(
-          "{} further candidates were not recorded: apart from the chosen one, every recorded candidate costs "
-          "at most as much as these.",
+          "{} further candidates were not recorded: the recorded ones are the chosen one, those of least cost and, if "
+          "none of these is without requests, one that is.",
           record.left_out));
     }
     print_line("");

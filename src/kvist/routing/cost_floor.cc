@@ -27,6 +27,7 @@ CostFloor::CostFloor(const Forecaster& forecaster, const LoadTracker& loads, std
       computed_at_(workers),
       marked_(workers),
       slots_(workers),
+      idle_(workers),
       fleet_ratios_(1, 1),
       lanes_(workers),
       requests_(CostLanes::padded(workers)),
@@ -87,6 +88,7 @@ void CostFloor::summarize(WorkerId id, const Summary& summary) {
   Summary& known = summaries_[id.value()];
   sums_.remove(known.waiting, known.error);
   sums_.add(summary.waiting, summary.error);
+  idle_ += static_cast<std::size_t>(summary.requests == 0) - static_cast<std::size_t>(known.requests == 0);
   known = summary;
   requests_[id.value()] = static_cast<float>(summary.requests);
   doubt_[id.value()] = static_cast<float>(KvPolicy::possible_cost(1, true, summary.known));
@@ -230,6 +232,16 @@ void CostFloor::bound_all(const Query& query, std::uint32_t least_tokens, const 
                 .prices = query.prices,
                 .answer_tokens = query.answer_tokens},
                request, costs);
+}
+
+void CostFloor::keep_idle(std::span<float> costs) const {
+  constexpr float kNever = std::numeric_limits<float>::infinity();
+  const CostLanes::Lanes none = {};
+  const CostLanes::Lanes never = {kNever, kNever, kNever, kNever};
+  for (std::size_t at = 0; at < costs.size(); at += CostLanes::kLanes) {
+    const auto is_idle = CostLanes::load(requests_.data() + at) <= none;
+    CostLanes::store(costs.data() + at, is_idle ? CostLanes::load(costs.data() + at) : never);
+  }
 }
 
 }  // namespace kvist::routing

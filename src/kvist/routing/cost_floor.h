@@ -58,6 +58,8 @@ class CostFloor {
   [[nodiscard]] const KvPolicy::Sums& sums() const { return sums_; }
   /// The worker's requests in flight.
   [[nodiscard]] std::uint32_t requests(WorkerId worker) const { return summaries_[worker.value()].requests; }
+  /// How many workers have none.
+  [[nodiscard]] std::size_t idle() const { return idle_; }
   /// At most Forecast::known.
   [[nodiscard]] double known(WorkerId worker) const { return summaries_[worker.value()].known; }
 
@@ -76,6 +78,8 @@ class CostFloor {
   /// A lower bound of KvPolicy::cost() with the forecast of `usable`. It leaves out a worker's room and the wait for
   /// it, the part of the credit for cached tokens that an exact cost withholds, and Candidate::affinity_ms.
   [[nodiscard]] double bound(const UsableWorker& usable, std::uint64_t displaced_blocks, const Query& query) const;
+  /// Makes the bounds in `costs` infinite for all workers but idle ones.
+  void keep_idle(std::span<float> costs) const;
   /// Calls visit(worker) for each one whose possible cost (KvPolicy) may be at most `most`, if its cost is at least
   /// that in `costs` and the cheapest worker has so many requests.
   template <class Visit>
@@ -139,7 +143,8 @@ class CostFloor {
   // No worker was refreshed before the first; since the second the lanes have their base.
   double oldest_at_ = -std::numeric_limits<double>::infinity();
   double base_at_ = -std::numeric_limits<double>::infinity();
-  KvPolicy::Sums sums_;              // over all workers
+  KvPolicy::Sums sums_;  // over all workers
+  std::size_t idle_;
   std::vector<float> fleet_ratios_;  // of the fleet's model, by batch size; at least one
   CostLanes lanes_;
   std::vector<float> requests_;  // by WorkerId, in whole lanes, as is the next

@@ -45,7 +45,7 @@ class CostLanes {
   static void for_each_up_to(std::span<const float> values, const float& most, Visit visit);
 
   /// A finite value that so many of `values`, or more, are at most, and few more as a rule. Requires: values come in
-  /// whole lanes, and so many of them are finite.
+  /// whole lanes. If fewer of them are finite, all these are at most the result.
   [[nodiscard]] static float at_least_so_many(std::span<const float> values, std::size_t wanted);
 
   /// The prompts that a worker computes before a new one. Points in time are milliseconds since the clock's epoch.

@@ -8,11 +8,12 @@ namespace kvist::routing {
 
 // The terms are those of KvPolicy::cost().
 std::optional<CostAccount> account_of(const DecisionRecord& record) {
-  if (record.mode != spec::RoutingMode::kKv || record.reason != DecisionReason::kPolicy || record.left_out > 0 ||
-      record.candidates.empty())
+  if (record.mode != spec::RoutingMode::kKv || record.reason != DecisionReason::kPolicy || record.candidates.empty() ||
+      (record.left_out > 0 && !record.fleet))
     return std::nullopt;
   const PolicyQuery query = record.query();
-  const KvPolicy::Fleet fleet = KvPolicy::fleet_of_all(query, record.candidates);
+  const KvPolicy::Fleet fleet =
+      record.left_out > 0 ? KvPolicy::fleet_of(query, *record.fleet) : KvPolicy::fleet_of_all(query, record.candidates);
   const auto& cheapest = *std::ranges::min_element(record.candidates, {}, &Candidate::cost);
   CostAccount account{.waiting = fleet.prices.waiting, .most_in_tie = KvPolicy::most_in_tie(cheapest), .parts = {}};
   for (const Candidate& candidate : record.candidates) {

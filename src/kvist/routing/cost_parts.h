@@ -28,6 +28,7 @@ struct CostParts {
     return ttft_ms + queue_ms + occupation_ms + displaced_ms + recomputed_ms + held_up_ms + interruption_ms +
            answer_ms + scarcity_ms + session_ms;
   }
+  friend bool operator==(const CostParts&, const CostParts&) = default;
 };
 
 /// Why mode kv decided as it did.
@@ -36,8 +37,8 @@ struct CostAccount {
   double most_in_tie = 0;        ///< costs up to this count as equal to the least one
   std::vector<CostParts> parts;  ///< of the recorded candidates, in their order
 };
-/// Nothing for another mode, for turns that were taken because forecasts were too wrong, and if not all candidates were
-/// recorded, because F follows from all of them.
+/// Nothing for another mode, for turns that were taken because forecasts were too wrong, and for a record of some
+/// candidates that does not say what the fleet was like (DecisionRecord::fleet), because F follows from all of them.
 [[nodiscard]] std::optional<CostAccount> account_of(const DecisionRecord& record);
 
 }  // namespace kvist::routing

@@ -53,6 +53,11 @@ void write_candidate(JsonWriter& json, const Candidate& candidate, std::span<con
   json.end_object().end_object();
 }
 
+void write_fleet(JsonWriter& json, const FoundFleet& fleet) {
+  json.key("fleet").begin_object().field("waiting", fleet.waiting).field("any_room", fleet.any_room);
+  json.field("cached_tokens", fleet.cached_tokens).end_object();
+}
+
 void write_after(JsonWriter& json, const Aftermath& after) {
   json.key("after").begin_object().field("state", to_string(after.state));
   write_optional_ms(json, "ttft_ms", after.ttft);
@@ -272,6 +277,17 @@ Result<void> read_circumstances(const JsonObject& from, DecisionRecord& record) 
   return {};
 }
 
+// Older records of some of the candidates do not have it.
+Result<void> read_fleet(const JsonObject& from, DecisionRecord& record) {
+  if (!from.peek("fleet")) return {};
+  KVIST_TRY(const JsonObject object, from.require_object("fleet"));
+  FoundFleet& fleet = record.fleet.emplace();
+  KVIST_TRY_VOID(read(object, "waiting", fleet.waiting));
+  if (!(fleet.waiting >= 0)) return object.wrong("waiting", "expected a number from 0 on");
+  KVIST_TRY_VOID(read(object, "any_room", fleet.any_room));
+  return read(object, "cached_tokens", fleet.cached_tokens);
+}
+
 Result<DecisionRecord> read_decision(const JsonObject& from, std::vector<std::string>& names) {
   DecisionRecord record;
   std::uint64_t request = 0;
@@ -295,6 +311,7 @@ Result<DecisionRecord> read_decision(const JsonObject& from, std::vector<std::st
   KVIST_TRY_VOID(read_workers(from, "excluded", record.excluded));
   KVIST_TRY_VOID(read_circumstances(from, record));
   KVIST_TRY_VOID(read(from, "left_out", record.left_out));
+  KVIST_TRY_VOID(read_fleet(from, record));
   KVIST_TRY_VOID(read_candidates(from, record, names));
   std::uint32_t chosen = 0;
   KVIST_TRY_VOID(read(from, "chosen", chosen));
@@ -337,6 +354,7 @@ void write_decision(JsonWriter& json, const DecisionRecord& record, std::span<co
     json.end_array();
   }
   write_after(json, record.after);
+  if (record.fleet) write_fleet(json, *record.fleet);
   json.field("left_out", record.left_out).key("candidates").begin_array();
   for (const Candidate& candidate : record.candidates) write_candidate(json, candidate, worker_names);
   json.end_array().end_object();

@@ -30,7 +30,7 @@ std::string_view to_string(AttemptState state) {
 
 DecisionLog::DecisionLog(Options options) : options_(options) {
   KVIST_CHECK(options.decisions > 0 && options.candidates > 0, "a log holds something");
-  best_.reserve(options.candidates);
+  best_.reserve(options.candidates + 1);
 }
 
 DecisionRecord& DecisionLog::next_place() {
@@ -72,9 +72,13 @@ void DecisionLog::keep_candidates(const DecisionView& decision, DecisionRecord& 
   const std::span<const Candidate> all = decision.candidates;
   const std::size_t most =
       decision.most_kept == 0 ? options_.candidates : std::min(options_.candidates, decision.most_kept);
-  if (all.size() > most) return keep_best(decision, most, record);
-  record.candidates.assign(all.begin(), all.end());
-  record.left_out = static_cast<std::uint32_t>(decision.left_out);
+  if (all.size() > most) {
+    keep_best(decision, most, record);
+  } else {
+    record.candidates.assign(all.begin(), all.end());
+  }
+  record.left_out = static_cast<std::uint32_t>(all.size() - record.candidates.size() + decision.left_out);
+  record.fleet = record.left_out > 0 && most > 1 ? decision.fleet : std::nullopt;
 }
 
 // A heap holds the best candidates so far, with their costs next to each other, so that most further candidates are
@@ -94,10 +98,23 @@ void DecisionLog::keep_best(const DecisionView& decision, std::size_t most, Deci
     std::ranges::push_heap(best_);
   }
   best_.push_back({.cost = all[decision.chosen].cost, .position = static_cast<std::uint32_t>(decision.chosen)});
+  if (most > 1) keep_idle(all);
   std::ranges::sort(best_, {}, &Priced::position);
   record.candidates.clear();
   for (const Priced& one : best_) record.candidates.push_back(all[one.position]);
-  record.left_out = static_cast<std::uint32_t>(all.size() - best_.size() + decision.left_out);
+}
+
+// Adds the cheapest idle candidate, unless there is an idle one already.
+void DecisionLog::keep_idle(std::span<const Candidate> all) {
+  const auto is_idle = [](const Candidate& candidate) { return candidate.load.requests == 0; };
+  if (std::ranges::any_of(best_, [&](const Priced& kept) { return is_idle(all[kept.position]); })) return;
+  std::optional<Priced> least;
+  for (std::uint32_t i = 0; i < all.size(); ++i) {
+    if (!is_idle(all[i])) continue;
+    const Priced one{.cost = all[i].cost, .position = i};
+    if (!least || one < *least) least = one;
+  }
+  if (least) best_.push_back(*least);
 }
 
 DecisionRecord* DecisionLog::find(std::uint64_t decision) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -25,8 +26,9 @@ struct DecisionView {
   std::uint64_t policy_state = 0;
   std::span<const Candidate> candidates = {};  ///< with the costs the policy gave them
   std::size_t chosen = 0;                      ///< position among them
-  std::size_t left_out = 0;                    ///< further candidates, of no lower cost than those that are kept
-  std::size_t most_kept = 0;                   ///< of the candidates; 0: as many as the log keeps at most
+  std::size_t left_out = 0;                    ///< further candidates, as in a DecisionRecord
+  std::optional<FoundFleet> fleet = {};        ///< RoutingPolicy::found()
+  std::size_t most_kept = 0;                   ///< in place of Options::candidates, if less; 0: those
   DecisionReason reason = DecisionReason::kPolicy;
   TimePoint at = {};
 };
@@ -38,7 +40,9 @@ class DecisionLog {
  public:
   struct Options {
     std::size_t decisions = 512;
-    std::size_t candidates = 64;  ///< per decision: the chosen one and the others of least cost
+    /// Per decision: the chosen one and the others of least cost. If they are more than one, and none of them is idle
+    /// (without requests), the cheapest idle candidate is kept too, so that the record says why it was passed over.
+    std::size_t candidates = 64;
   };
   explicit DecisionLog(Options options);
 
@@ -70,11 +74,12 @@ class DecisionLog {
   [[nodiscard]] DecisionRecord* find(std::uint64_t decision);
   void keep_candidates(const DecisionView& decision, DecisionRecord& record);
   void keep_best(const DecisionView& decision, std::size_t most, DecisionRecord& record);
+  void keep_idle(std::span<const Candidate> all);
 
   Options options_;
   std::uint64_t total_ = 0;
   std::vector<DecisionRecord> ring_;  // decision n is at index (n - 1) % size
-  std::vector<Priced> best_;          // scratch memory of keep_best()
+  std::vector<Priced> best_;          // scratch memory of keep_candidates()
 };
 
 }  // namespace kvist::routing

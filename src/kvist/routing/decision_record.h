@@ -59,9 +59,12 @@ struct DecisionRecord {
   double mean_waiting = 0;                       ///< 0 where `recomputed` is, because it does not matter then
   std::vector<kv::BlockHash> first_blocks = {};  ///< at most kPolicyBlocks of the prompt's
   std::vector<Candidate> candidates = {};        ///< in ascending order of worker, the chosen one among them
-  std::uint32_t left_out = 0;                    ///< further candidates, none of lower cost
+  /// Further candidates. None costs less than those that are kept, apart from the chosen one and the one that is kept
+  /// because it has no requests (DecisionLog).
+  std::uint32_t left_out = 0;
   // Not inputs of the policy.
-  std::uint32_t prompt_blocks = 0;  ///< complete blocks of the prompt
+  std::optional<FoundFleet> fleet = {};  ///< of all candidates, if some were left out and the mode's policy asks
+  std::uint32_t prompt_blocks = 0;       ///< complete blocks of the prompt
   /// The workers that were tried before (the request's retries so far) and those that its proxy may not give it to.
   std::vector<WorkerId> excluded = {};
   std::optional<WorkerId> session_worker = {};  ///< where the session's requests went last, with session affinity

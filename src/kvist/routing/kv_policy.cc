@@ -135,7 +135,7 @@ std::size_t KvPolicy::choose_by_cost(const Fleet& fleet, std::span<const Candida
     if (candidates[i].cost < candidates[cheapest].cost) cheapest = i;
   }
   fallen_back_ = would_fall_back(fleet);
-  found_waiting_ = fleet.prices.waiting;
+  found_ = {.waiting = fleet.prices.waiting, .any_room = fleet.any_room, .cached_tokens = fleet.others};
   std::size_t chosen = candidates.size();
   if (fallen_back_) {
     chosen = next_in_turn(last_, candidates);

@@ -201,6 +201,10 @@ class KvPolicy final : public RoutingPolicy {
   [[nodiscard]] static double scarcity_ms(const Candidate& candidate, const PolicyQuery& query, const Fleet& fleet);
   /// Of candidates that have their forecasts.
   [[nodiscard]] static Fleet fleet_of_all(const PolicyQuery& query, std::span<const Candidate> candidates);
+  /// As found() says of an earlier decision on `query`. Its forecasts' errors are unknown.
+  [[nodiscard]] static Fleet fleet_of(const PolicyQuery& query, const FoundFleet& found) {
+    return {.any_room = found.any_room, .others = found.cached_tokens, .prices = prices_of(query, found.waiting)};
+  }
   /// `Members` has size(), sums(), for_each_cached(visit), which calls visit(position, tokens) for all that have cached
   /// tokens, and room(position).
   template <class Members>
@@ -234,19 +238,24 @@ class KvPolicy final : public RoutingPolicy {
   void set_state(std::uint64_t state) override;
   /// Whether the last choice was a turn, because the forecasts were too wrong.
   [[nodiscard]] bool fell_back() const override { return fallen_back_; }
-  [[nodiscard]] double found_waiting() const override { return found_waiting_; }
+  [[nodiscard]] std::optional<FoundFleet> found() const override { return found_; }
 
  private:
+  [[nodiscard]] static Prices prices_of(const PolicyQuery& query, double waiting) {
+    return {.waiting = waiting,
+            .later = 1 / query.ttft_weight,
+            .recomputed = kRecomputedWeight * query.recomputed * (1 + kOccupation * query.mean_waiting)};
+  }
+
   bool fallen_back_ = false;
   std::optional<WorkerId> last_;  // the worker that had the last turn
-  double found_waiting_ = 0;
+  std::optional<FoundFleet> found_;
 };
 
 template <class Members>
 KvPolicy::Fleet KvPolicy::fleet_of(const PolicyQuery& query, const Members& members) {
-  Fleet fleet{.any_room = false,
-              .prices = {.later = 1 / query.ttft_weight,
-                         .recomputed = kRecomputedWeight * query.recomputed * (1 + kOccupation * query.mean_waiting)}};
+  Fleet fleet;
+  fleet.any_room = false;
   const std::size_t size = members.size();
   for (std::size_t i = 0; i < size && !fleet.any_room; ++i) fleet.any_room = members.room(i).has_slot;
   // If no worker of the fleet has any room, scarcity does not distinguish them, and no credit is withheld.
@@ -256,7 +265,7 @@ KvPolicy::Fleet KvPolicy::fleet_of(const PolicyQuery& query, const Members& memb
   });
   const Sums sums = members.sums();
   const double waiting = static_cast<double>(sums.waiting) / static_cast<double>(size);
-  fleet.prices.waiting = std::max(0.0, waiting - query.in_transit);
+  fleet.prices = prices_of(query, std::max(0.0, waiting - query.in_transit));
   if (sums.with_error > 0) fleet.error = static_cast<double>(sums.errors) * Sums::kErrorUnit / sums.with_error;
   return fleet;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <span>
 #include <utility>
 
 namespace kvist::routing {
@@ -45,10 +46,12 @@ struct KvShortlist::Choice {
   void bound_roughly();
   void bound_closely(Bound& bound) const;
   const Candidate& forecast(std::uint32_t worker);
+  [[nodiscard]] std::span<Bound> least_bounds(std::size_t wanted) const;
   void forecast_least_bounds();
   void forecast_below();
   void note_cost(double cost);
   void forecast_tied();
+  void forecast_idle();
   [[nodiscard]] bool may_tie(std::uint32_t worker, const Candidate& least, double most) const;
   [[nodiscard]] KvPolicy::Preference preference(std::uint32_t worker) const;
   [[nodiscard]] KvShortlist::Tied tied(std::uint32_t worker) const;
@@ -141,9 +144,8 @@ void KvShortlist::Choice::note_cost(double cost) {
   costs.pop_back();
 }
 
-// Forecasts as many as the record keeps: those of the least bounds.
-void KvShortlist::Choice::forecast_least_bounds() {
-  const std::size_t wanted = std::min(usable.size(), std::max<std::size_t>(1, recorded));
+// The least rough bounds, so many if there are as many, in any order.
+std::span<KvShortlist::Bound> KvShortlist::Choice::least_bounds(std::size_t wanted) const {
   std::vector<Bound>& least = list.bounds_;
   least.clear();
   CostLanes::for_each_up_to(list.costs_, CostLanes::at_least_so_many(list.costs_, wanted), [&](std::uint32_t worker) {
@@ -151,8 +153,14 @@ void KvShortlist::Choice::forecast_least_bounds() {
   });
   const auto end = least.begin() + static_cast<std::ptrdiff_t>(std::min(wanted, least.size()));
   std::ranges::nth_element(least, end, {}, &Bound::cost);
+  return {least.begin(), end};
+}
+
+// Forecasts as many as the record keeps: those of the least bounds.
+void KvShortlist::Choice::forecast_least_bounds() {
+  const std::size_t wanted = std::min(usable.size(), std::max<std::size_t>(1, recorded));
   list.cheapest_.clear();
-  for (const Bound& bound : std::span(least.begin(), end)) note_cost(forecast(bound.worker).cost);
+  for (const Bound& bound : least_bounds(wanted)) note_cost(forecast(bound.worker).cost);
 }
 
 // Makes candidates in the order of bounds, until the next bound is above the costs of as many as the record keeps.
@@ -255,6 +263,25 @@ bool KvShortlist::Choice::forecast_preferred(const Candidate& least, double most
   return false;
 }
 
+// The record says why a worker without requests was passed over. Where many have none they are mostly alike: then one
+// gets a closer bound, and a forecast. From here on the rough bounds are those of idle workers only.
+void KvShortlist::Choice::forecast_idle() {
+  constexpr std::size_t kMostCloser = 4;
+  constexpr double kAlike = 1.01;
+  const auto is_idle = [](const Candidate& candidate) { return candidate.load.requests == 0; };
+  if (recorded <= 1 || list.floor_.idle() == 0 || std::ranges::any_of(candidates, is_idle)) return;
+  list.floor_.keep_idle(list.costs_);
+  const std::span<Bound> least = least_bounds(kMostCloser);
+  std::ranges::sort(least, {}, &Bound::cost);
+  const Bound* best = nullptr;
+  for (Bound& next : least) {
+    if (best != nullptr && best->cost <= kAlike * next.cost) break;
+    bound_closely(next);
+    if (best == nullptr || next.cost < best->cost) best = &next;
+  }
+  if (best != nullptr) (void)forecast(best->worker);
+}
+
 std::size_t KvShortlist::choose(KvPolicy& policy, const PolicyQuery& query, const UsableWorkers& usable,
                                 const Source& source, std::size_t recorded, TimePoint now,
                                 std::vector<Candidate>& candidates) {
@@ -275,6 +302,7 @@ std::size_t KvShortlist::choose(KvPolicy& policy, const PolicyQuery& query, cons
     choice.forecast_least_bounds();
     choice.forecast_below();
     choice.forecast_tied();
+    choice.forecast_idle();
     std::ranges::sort(candidates, {}, &Candidate::worker);
   }
   choice.clean_up();

@@ -44,7 +44,8 @@ class KvShortlist {
 
   /// Fills `candidates` with those of the `usable` workers that decide, in their order and with forecasts, and returns
   /// the position of what `policy` would choose if all usable workers were candidates. `recorded`: how many candidates
-  /// the record of the decision keeps. Requires: there is one.
+  /// the record of the decision keeps; if more than one, and some usable worker has no requests, one that has none is
+  /// among the candidates, of about the least cost. Requires: there is one.
   [[nodiscard]] std::size_t choose(KvPolicy& policy, const PolicyQuery& query, const UsableWorkers& usable,
                                    const Source& source, std::size_t recorded, TimePoint now,
                                    std::vector<Candidate>& candidates);

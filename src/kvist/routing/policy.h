@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "kvist/base/id.h"
@@ -28,7 +29,16 @@ struct PolicyQuery {
   double ttft_weight = 1;                      ///< spec::ObjectiveSpec::ttft
   double in_transit = 0;                       ///< Forecaster::in_transit() per worker that can be used
   double recomputed = 0;                       ///< GhostCache::recomputed()
-  double mean_waiting = 0;  ///< the mean of RoutingPolicy::found_waiting() over the last few hundred decisions
+  double mean_waiting = 0;                     ///< the mean of FoundFleet::waiting over the last few hundred decisions
+};
+
+/// What the costs of a decision depend on apart from the query and each worker by itself. It follows from all
+/// candidates.
+struct FoundFleet {
+  double waiting = 0;               ///< requests that wait for their first token and have a slot, per candidate
+  bool any_room = true;             ///< some candidate has a free slot and free KV memory
+  std::uint32_t cached_tokens = 0;  ///< the deepest cache among candidates that are not scarce (Forecast::scarce)
+  friend bool operator==(const FoundFleet&, const FoundFleet&) = default;
 };
 
 /// A worker that could take the request: the inputs of the decision, and the cost that the policy computed from them.
@@ -62,9 +72,8 @@ class RoutingPolicy {
   virtual void set_state(std::uint64_t /*state*/) {}
   /// Whether the last choice was made by the fallback rule, because predictions were too wrong.
   [[nodiscard]] virtual bool fell_back() const { return false; }
-  /// How many requests wait for their first token and have a slot, per worker of the fleet, as the last choice found
-  /// it; 0 where a policy does not ask.
-  [[nodiscard]] virtual double found_waiting() const { return 0; }
+  /// The fleet as the last choice found it; nothing where a policy does not ask.
+  [[nodiscard]] virtual std::optional<FoundFleet> found() const { return std::nullopt; }
 };
 
 /// The index of a worker among candidates in ascending order of worker, or candidates.size() if it is not among them.

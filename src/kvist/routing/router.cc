@@ -13,7 +13,7 @@ namespace kvist::routing {
 namespace {
 
 /// If there are at most so many usable workers, the record of a decision keeps all, so that it can be replayed; of more
-/// it keeps the best.
+/// it keeps the best, and an idle one (DecisionLog).
 constexpr std::size_t kAllRecorded = 64;
 constexpr std::size_t kBestRecorded = 8;
 /// With up to so many workers, forecasting all of them takes no longer than finding out which ones need no forecast.
@@ -132,7 +132,7 @@ Result<Decision> Router::route(const RouteQuery& query, const FleetView& fleet, 
   std::size_t usable = usable_.size();
   const std::uint32_t known = deepest_cache(query);
   std::size_t position = choose(query, policy_query, fleet, now);
-  const double waiting = policy_->found_waiting();
+  const double waiting = policy_->found().value_or(FoundFleet{}).waiting;
   if (check != nullptr && !check->admits(candidates_[position])) {
     policy_state = policy_->state();
     const WorkerId turned_down = candidates_[position].worker;
@@ -169,6 +169,7 @@ Result<Decision> Router::route(const RouteQuery& query, const FleetView& fleet, 
                                                 .candidates = candidates_,
                                                 .chosen = position,
                                                 .left_out = usable - candidates_.size(),
+                                                .fleet = policy_->found(),
                                                 .most_kept = recorded(),
                                                 .reason = decision.reason,
                                                 .at = now});

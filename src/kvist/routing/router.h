@@ -93,7 +93,7 @@ class Router {
     spec::StepTimeSpec latency_prior = {};            ///< every worker's step time until its own steps were measured
     bool working_set = false;  ///< whether there is open_working_set(), which takes up to a sixth of a decision
     /// How many candidates log() keeps of a decision, at least the chosen one; 0: all of up to 64 usable workers, and
-    /// of more the best 8.
+    /// of more the best 8. If it keeps more than one, an idle worker is among them (DecisionLog).
     std::size_t recorded = 0;
     std::uint64_t sample_key = 0;  ///< of GhostCache: what clients cannot know
     bool shortlist = true;         ///< false: mode kv forecasts every worker of a large fleet too, with the same result
@@ -308,7 +308,7 @@ class Router {
   ReusedPrefixes reused_;
   std::optional<WorkingSet> working_set_;
   double recomputed_prefill_ms_ = 0;
-  double mean_waiting_ = 0;  // RoutingPolicy::found_waiting() as decisions found it
+  double mean_waiting_ = 0;  // FoundFleet::waiting as decisions found it
   GhostCache ghosts_;
   std::uint64_t fleet_blocks_ = 0;          // of KV memory
   std::uint64_t fleet_blocks_version_ = 0;  // of the fleet that has them
