@@ -193,6 +193,9 @@ TEST(WorkerSpecTest, ErrorsInAProfile) {
   EXPECT_THAT(message(read_worker(parsed("prefix_deferral: 3\n"))), StartsWith("test.yaml:1: prefix_deferral: "));
   EXPECT_THAT(message(read_worker(parsed("step_time: {per_prefill_pair: 2 us}\n"))), HasSubstr("at most 1 us"));
   EXPECT_THAT(
+      message(read_worker(parsed("max_model_len: 1000\nlong_prefill_token_threshold: 1001\n"))),
+      AllOf(StartsWith("test.yaml:2: long_prefill_token_threshold: "), HasSubstr("above max_model_len (1000)")));
+  EXPECT_THAT(
       message(read_worker(parsed("prefix_when_planned: true\ncpu: {model: m}\n"))),
       AllOf(StartsWith("test.yaml:1: prefix_when_planned: "), HasSubstr("leave prefix_when_planned or cpu out")));
 }

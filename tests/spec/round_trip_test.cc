@@ -161,7 +161,7 @@ class RoundTripTest : public testing::Test {
     w.admission = number(0, 1) == 1 ? AdmissionKind::kGreedy : AdmissionKind::kReserveToCompletion;
     w.prefix_deferral = number(0, 1) == 1;
     w.prefix_when_planned = number(0, 1) == 1;
-    w.long_prefill_token_threshold = number(0, 1) * number(1, 100'000);
+    w.long_prefill_token_threshold = number(0, 1) * number(1, w.max_model_len);
     if (number(0, 1) == 1) describe_gpu(w);
     if (number(0, 1) == 1) w.speculation = speculation();
     w.time_scale = 0.001 + 1'000 * random_.uniform();

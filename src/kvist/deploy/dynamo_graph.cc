@@ -125,6 +125,14 @@ Result<void> check_graph(const spec::DeploymentSpec& deployment) {
   if (!deployment.workers.front().profile)
     return fail(ErrorCode::kInvalidArgument,
                 "target.dynamo.graph: the deployment's workers need a profile, which says their GPUs and memory");
+  for (const spec::WorkerSpec& worker : deployment.workers) {
+    if (worker.long_prefill_token_threshold > 0 && worker.profile && worker.profile->engine != "vllm")
+      return fail(
+          ErrorCode::kInvalidArgument,
+          fmt::format("target.dynamo.graph: long_prefill_token_threshold is a setting of vLLM, which {} does not "
+                      "have: leave it out",
+                      worker.profile->engine));
+  }
   return {};
 }
 

@@ -113,11 +113,15 @@ void Scheduler::look(CoreView& view) {
   }
 }
 
-// The tokens that the next step computes of it, without drafts. A prompt that is alone takes the time of nobody.
-std::uint32_t Scheduler::share_of(const Sequence& sequence, std::uint32_t budget) const {
-  const std::uint32_t most = std::min(sequence.behind(), budget);
+// The most tokens that a step with this budget computes of one sequence. One that is alone takes the time of nobody.
+std::uint32_t Scheduler::most_of_one(std::uint32_t budget) const {
   const std::uint32_t threshold = limits_.long_prefill_token_threshold;
-  return threshold > 0 && running() + waiting() > 1 ? std::min(most, threshold) : most;
+  return threshold > 0 && running() + waiting() > 1 ? std::min(budget, threshold) : budget;
+}
+
+// The tokens that the next step computes of it, without drafts.
+std::uint32_t Scheduler::share_of(const Sequence& sequence, std::uint32_t budget) const {
+  return std::min(sequence.behind(), most_of_one(budget));
 }
 
 void Scheduler::give_tokens(Sequence& sequence, std::uint32_t count, std::uint32_t drafts, StepPlan& plan) {
@@ -155,13 +159,13 @@ void Scheduler::give_tokens(Sequence& sequence, std::uint32_t count, std::uint32
 // Only of running sequences, because those that will be admitted are not known yet.
 perfmodel::StepLoad Scheduler::load_without_drafts() const {
   perfmodel::StepLoad load;
-  std::uint64_t budget = limits_.max_num_tokens;
+  std::uint32_t budget = limits_.max_num_tokens;
   for (const Sequence* sequence : running_) {
-    const std::uint64_t count =
-        sequence->phase == Phase::kRunning ? std::min<std::uint64_t>(sequence->behind(), budget) : 0;
+    const std::uint32_t share = sequence->phase == Phase::kRunning ? share_of(*sequence, budget) : 0;
+    budget -= share;
+    const std::uint64_t count = share;
     if (count == 0) continue;
     const std::uint64_t context = sequence->planned + count;
-    budget -= count;
     load.sequences += 1;
     load.kv_tokens_read += context;
     if (sequence->decodes()) {
@@ -241,9 +245,10 @@ bool Scheduler::run_changes_nothing(std::uint32_t budget) const {
   std::uint64_t blocks = growing_.size();
   for (const Sequence* sequence : apart_) {
     if (sequence->phase != Phase::kRunning) continue;
-    const std::uint32_t behind = sequence->behind();
-    if (sequence->admission < run_->last_admission()) tokens += behind;
-    const std::uint32_t end = sequence->planned + std::min(behind, budget);
+    // As much as it gets if there is enough for all.
+    const std::uint32_t share = std::min(sequence->behind(), most_of_one(~0U));
+    if (sequence->admission < run_->last_admission()) tokens += share;
+    const std::uint32_t end = sequence->planned + std::min(share, budget);
     if (end > sequence->covered) blocks += (end - sequence->covered + block_size - 1) / block_size;
   }
   return tokens <= budget && blocks <= kv_->pool().free_blocks();
@@ -332,7 +337,7 @@ void Scheduler::admit_waiting(StepPlan& plan, std::uint32_t& budget, std::vector
       ++next;
       continue;
     }
-    if (!kv_->try_admit(sequence, budget)) return;
+    if (!kv_->try_admit(sequence, most_of_one(budget))) return;
     next = waiting_.erase(next);
     sequence.phase = Phase::kRunning;
     running_.push_back(&sequence);

@@ -84,6 +84,7 @@ class Scheduler {
   void preempt_last();
   void admit_waiting(StepPlan& plan, std::uint32_t& budget, std::vector<Sequence*>& admitted);
   [[nodiscard]] bool is_being_computed(Sequence& waiting, const StepPlan& plan) const;
+  [[nodiscard]] std::uint32_t most_of_one(std::uint32_t budget) const;
   [[nodiscard]] std::uint32_t share_of(const Sequence& sequence, std::uint32_t budget) const;
   void give_tokens(Sequence& sequence, std::uint32_t count, std::uint32_t drafts, StepPlan& plan);
 

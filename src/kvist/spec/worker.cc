@@ -107,6 +107,12 @@ Result<void> check_limits(const YamlNode& node, WorkerSpec& w) {
         fmt::format("a request of {} tokens does not fit the KV memory: {} blocks of {} tokens hold {}",
                     w.max_model_len, w.kv_blocks, w.block_size, capacity)));
   }
+  if (!w.open.max_model_len && w.long_prefill_token_threshold > w.max_model_len) {
+    return std::unexpected(
+        node.get("long_prefill_token_threshold")
+            ->error(fmt::format("{} is above max_model_len ({}): no prompt is so long, and vLLM refuses to start",
+                                w.long_prefill_token_threshold, w.max_model_len)));
+  }
   if (w.max_num_tokens < w.max_batch_size) {
     const auto given = node.get("max_num_tokens") ? node.get("max_num_tokens") : node.get("max_batch_size");
     return std::unexpected(
