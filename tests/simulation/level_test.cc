@@ -91,6 +91,20 @@ TEST(Level, AWorkerWhoseMemoryIsReservedIsNotForecastAsFree) {
   EXPECT_LT(ttft_p95_ms(RoutingMode::kKv), others / 3);
 }
 
+// From 512 workers on the memory of coming events is asked for ahead of them.
+TEST(Level, AnswersEveryoneInALargeFleet) {
+  spec::SweepSpec sweep = small_sweep(520);
+  for (spec::WorkerSpec& worker : sweep.deployment.workers) worker.kv_blocks = 300;
+  sweep.workload.target_rps = 500;
+  sweep.method.warmup = std::chrono::seconds(2);
+  sweep.method.snapshot_interval = sweep.method.window = std::chrono::seconds(3);
+  sweep.method.snapshots = 1;
+  const LevelRun run = run_level(sweep, {.mode = RoutingMode::kKv, .concurrency = 1'000, .seed = 9});
+  EXPECT_GT(run.turns.size(), 1'000U);
+  EXPECT_TRUE(std::ranges::all_of(
+      run.turns, [](const workload::TurnSample& turn) { return turn.outcome == TurnOutcome::kSucceeded; }));
+}
+
 // A gateway that sees the ends of answers only knows who waits nearly as well as one that sees their tokens. With every
 // answer under way counted as waiting it would be several times as many.
 TEST(Level, AnswersThatAreNotStreamedDoNotLookLikeAQueue) {

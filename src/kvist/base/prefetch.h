@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace kvist {
@@ -11,7 +12,8 @@ inline constexpr std::size_t kCacheLineBytes = 64;
 
 inline void prefetch_bytes(const void* begin, std::size_t bytes) {
   const auto* const first = static_cast<const std::byte*>(begin);
-  for (std::size_t at = 0; at < bytes; at += kCacheLineBytes) __builtin_prefetch(first + at);
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(begin) % kCacheLineBytes;
+  for (std::size_t at = 0; at < bytes + before; at += kCacheLineBytes) __builtin_prefetch(first - before + at);
 }
 
 /// The object itself, and nothing that it points to.

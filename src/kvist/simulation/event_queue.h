@@ -72,15 +72,16 @@ class EventQueue {
     return a.at != b.at ? a.at < b.at : a.order < b.order;
   }
 
-  // Fills the upper half of next_, which holds the earliest of all, from behind.
+  // Fills next_ from its beginning with those that come behind the ones that are there.
   void take_next() {
     const std::size_t added = std::min(kNext - next_count_, heap_.size());
+    if (added == 0) return;
     std::move_backward(next_.begin(), next_.begin() + next_count_, next_.begin() + next_count_ + added);
     next_count_ += added;
     for (std::size_t i = added; i > 0; --i) next_[i - 1] = {.entry = pop_heap(), .prepared = 0};
   }
 
-  // Behind all that are earlier. Requires: there is room, and something in next_ is later.
+  // Behind all that are earlier. Requires: there is room, and nothing in the heap is earlier.
   void insert_next(const Entry& entry) {
     std::size_t i = next_count_++;
     for (; i > 0 && before(next_[i - 1].entry, entry); --i) next_[i] = next_[i - 1];

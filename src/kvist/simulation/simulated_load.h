@@ -64,7 +64,8 @@ class SimulatedLoad {
   /// Asks for the memory that is so many pointers away, for a worker's step that comes soon.
   void prefetch_step(WorkerId worker, unsigned pointers) const {
     if (pointers == 0) prefetch_object(runs_[worker.value()]);
-    if (pointers == 1) runs_[worker.value()].times.prefetch();
+    if (pointers == 1) runs_[worker.value()].times.prefetch_count();
+    if (pointers == 2) runs_[worker.value()].times.prefetch_next();
   }
 
   [[nodiscard]] std::uint32_t in_flight() const { return static_cast<std::uint32_t>(turns_.size()); }

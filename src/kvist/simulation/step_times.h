@@ -51,11 +51,12 @@ class StepTimes {
     }
     last_->times[last_->count++] = at;
   }
-  /// Asks for the memory that add() writes.
-  void prefetch() const {
-    if (!last_) return;
-    __builtin_prefetch(&last_->count);
-    __builtin_prefetch(&last_->times);
+  /// Asks for the memory that add() reads, and then for what it writes.
+  void prefetch_count() const {
+    if (last_) __builtin_prefetch(&last_->count);
+  }
+  void prefetch_next() const {
+    if (last_) __builtin_prefetch(last_->times.data() + last_->count);
   }
   [[nodiscard]] Reader reader() {
     if (!last_) last_ = std::make_shared<Block>();
