@@ -66,6 +66,16 @@ TEST(BlockInterval, NeedsTurnsBeyondThePercentileAndBlocks) {
   EXPECT_FALSE(ttft_interval(hundred, Headline::kItlP95)) << "gaps were not kept";
 }
 
+TEST(BlockInterval, OfNoErrorsIsWhatSoManyTurnsLeave) {
+  // Of 3 % that fail, 60 turns show none in 16 of 100 windows.
+  const auto sixty = ttft_interval(std::vector(10, std::vector<double>(6, 500)), Headline::kErrorPct);
+  ASSERT_TRUE(sixty);
+  EXPECT_NEAR(sixty->above, 100 * (1 - std::pow(0.05, 1.0 / 60)), 1e-9);
+  const auto many = ttft_interval(std::vector(10, std::vector<double>(600, 500)), Headline::kErrorPct);
+  ASSERT_TRUE(many);
+  EXPECT_LT(many->above, 0.06);
+}
+
 TEST(BlockInterval, IsNeverBeyondTheLargestValueSeen) {
   // All slow turns in one block: how many there are in other traffic is unknown, but not how slow they are.
   std::vector<std::vector<double>> blocks(10, std::vector<double>(50, 100));

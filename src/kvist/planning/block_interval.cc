@@ -54,8 +54,13 @@ std::optional<BlockInterval> interval_of_part(std::span<const BlockSamples> repl
     }
   }
   if (analysis::headline(figure).is_percentage() && turns < kLeastTurnsOfShare * replays.size()) return std::nullopt;
-  const std::optional<HalfInterval> found = half_interval(together, confidence);
+  std::optional<HalfInterval> found = half_interval(together, confidence);
   if (!found) return std::nullopt;
+  // Where no turn differs from another, blocks do not either. So few may be all alike by chance (the rule of three).
+  if (analysis::headline(figure).is_percentage() && found->half == 0) {
+    const double each = static_cast<double>(turns) / static_cast<double>(replays.size());
+    found->half = 100 * (1 - std::pow(1 - confidence, 1 / each));
+  }
   return BlockInterval{.below = found->half, .above = found->half, .blocks = found->blocks};
 }
 

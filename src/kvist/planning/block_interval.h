@@ -30,6 +30,7 @@ inline constexpr std::size_t kLeastTurnsOfShare = 60;
 ///    that interval's ends (Woodruff 1952). The blocks' own percentiles would not do: where the slow turns come
 ///    together, in a queue, each but a few of them are much lower than that of the window. A bound is never beyond the
 ///    largest value seen.
+///  - A share of which no turn is different (no errors) is as uncertain as so many turns leave it.
 /// Nothing if there are too few turns, or blocks with any. Requires: 0.5 <= confidence < 1.
 [[nodiscard]] std::optional<BlockInterval> block_interval(std::span<const BlockSamples> replays, Headline figure,
                                                           double confidence);

@@ -67,7 +67,9 @@ void add_measures(Document& document, const CapacityPlan& plan) {
   Bullets bullets;
   for (const Objective& objective : plan.slo) bullets.items.push_back({render::strong(to_string(objective))});
   document.push_back(std::move(bullets));
-  if (std::ranges::any_of(plan.capacities, &Capacity::lacks_interval)) return;
+  if (std::ranges::any_of(plan.capacities, &Capacity::lacks_interval) ||
+      std::ranges::any_of(plan.needed, &WorkersNeeded::lacks_interval))
+    return;
   add_paragraph(document, fmt::format("Every decision with {:.0f} % confidence.", 100 * plan.confidence));
 }
 

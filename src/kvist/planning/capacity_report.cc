@@ -22,7 +22,9 @@ using render::Heading;
 using render::Paragraph;
 
 constexpr std::string_view kTooFewTurns =
-    "no interval, because a level next to the answer has too few turns within its window: a p95 needs 100, a p99 500.";
+    "no interval, because a level next to the answer has too few turns within its window: a p95 needs 100, a p99 500, "
+    "a "
+    "share 60, in three of ten blocks at least.";
 
 /// The objectives that need load: "Output tokens/s >= 2000".
 std::string least_text(const Slo& slo) {
@@ -179,7 +181,7 @@ std::vector<std::string> remarks_of(const CapacityPlan& plan) {
       remarks.push_back(fmt::format("{}: {} ask for too little to reach {}.", to_string(capacity.mode),
                                     counted(capacity.too_few, "user"), least_text(plan.slo)));
     }
-    if (capacity.lacks_interval && !capacity.at_limit) {
+    if (capacity.lacks_interval) {
       remarks.push_back(fmt::format("{}: {}", to_string(capacity.mode), kTooFewTurns));
     }
     const std::string again = islands_text(capacity);
@@ -199,7 +201,7 @@ std::vector<std::string> worker_remarks_of(const CapacityPlan& plan) {
       remarks.push_back(fmt::format("{}: {}.", to_string(needed.mode), unknown_text(*needed.unknown, "worker")));
       continue;
     }
-    if (needed.lacks_interval && needed.surely_enough != 0) {
+    if (needed.lacks_interval) {
       remarks.push_back(fmt::format("{}: {}", to_string(needed.mode), kTooFewTurns));
     }
     if (needed.enough_below.empty()) continue;

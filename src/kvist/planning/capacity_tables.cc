@@ -17,7 +17,7 @@ using render::Table;
 constexpr std::string_view kNoInterval = "none";
 
 std::string interval_text(bool is_lacking, std::uint32_t low, std::uint32_t high, bool open_end) {
-  if (is_lacking && !open_end) return std::string(kNoInterval);
+  if (is_lacking) return std::string(kNoInterval);
   return open_end ? fmt::format("{} or more", low) : fmt::format("{} - {}", low, high);
 }
 
@@ -172,9 +172,9 @@ std::string gain_interval_text(const KnobTable& knobs, const KnobGain& gain) {
   const bool open_below = !std::isfinite(gain.users_low);
   const bool open_above = !std::isfinite(gain.users_high);
   if (open_below && open_above) return "unknown";
+  if (lacks_interval(knobs, gain)) return std::string(kNoInterval);
   if (open_above) return fmt::format("{:+.0f} or more", gain.users_low);
   if (open_below) return fmt::format("{:+.0f} or less", gain.users_high);
-  if (lacks_interval(knobs, gain)) return std::string(kNoInterval);
   return fmt::format("{:+.0f} to {:+.0f}", gain.users_low, gain.users_high);
 }
 
