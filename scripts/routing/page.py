@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Simulates workloads x loads x policies and writes docs/results/routing.md with its plots.
 
-    scripts/run-routing [KVIST] [--short] [--seeds N] [--workload NAME]... [--find-capacity] [--output PAGE] [--render]
+    scripts/run-routing [KVIST] [--short] [--seeds N] [--workload NAME]... [--find-capacity] [--output PAGE]
+                        [--render] [--again MODE]
 
 KVIST: the binary (build/release/bin/kvist), with kvist-laboratory beside it. Deterministic: the same binary writes the same page.
 --short: a few workloads, policies and loads with one seed, in a minute, into out/routing-short.md: for every day.
 --render: writes the whole page again from the figures of the last run (out/routing.figures), for a change of its words.
+--again: the same, but measures one of the modes again, for a change that no other is concerned by.
 --find-capacity: searches each fleet's capacity again and writes scripts/routing/capacities.json (otherwise only what is missing)."""
 import argparse
 import concurrent.futures
@@ -79,6 +81,14 @@ def measure_all(kvist, chosen, capacities, loads, modes, seeds, pool):
         return cells
 
 
+def measure_again(kvist, cells, mode, pool):
+    with tempfile.TemporaryDirectory() as name:
+        runs = [(workloads.find(workload), cell.rate, number, run)
+                for workload, of in cells.items() for cell in of for number, run in enumerate(cell.runs) if mode in run]
+        for _ in pool.map(lambda of: of[3].update(measure(kvist, pathlib.Path(name), *of[:2], workloads.FIRST_SEED + of[2], [mode])), runs):
+            pass
+
+
 def parse_options(about, names, output):
     """What the other pages' programs are asked for: some of the named workloads, how often, and where the page goes."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -99,8 +109,11 @@ def main():
     parser.add_argument("--find-capacity", action="store_true")
     parser.add_argument("--output", type=pathlib.Path)
     parser.add_argument("--render", action="store_true")
+    parser.add_argument("--again", choices=[*MODES, figures.SHIPPED])
     options = parser.parse_args()
     kvist = options.kvist.resolve()
+    if (options.render or options.again) and (options.short or options.workload):
+        parser.error("--render and --again are for the whole page")
     if not kvist.exists():
         raise SystemExit(f"run-routing: {kvist} is not there: `make build` first")
     names = options.workload or (SHORT_WORKLOADS if options.short else [workload.name for workload in workloads.WORKLOADS])
@@ -109,8 +122,12 @@ def main():
     partial = options.short or options.workload
     page = options.output or ROOT / ("out/routing-short.md" if partial else "docs/results/routing.md")
     seeds = options.seeds or (1 if options.short else None)
-    if options.render and not partial:
+    if (options.render or options.again) and not partial:
         cells, paired = pickle.loads(FIGURES.read_bytes())
+        if options.again:
+            with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+                measure_again(kvist, cells, options.again, pool)
+            FIGURES.write_bytes(pickle.dumps((cells, paired)))
     else:
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             capacities = find_capacities(kvist, chosen, options.find_capacity, pool)

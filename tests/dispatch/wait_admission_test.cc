@@ -209,16 +209,18 @@ class OtherWorkerTest : public WaitAdmissionTest {
     double prefill_ms = 0;
     double wait_ms = 0;
     std::uint32_t requests = 16;
+    double choice_wait_ms = 15'000;
   };
   // Its history is cached at the choice.
   bool takes(const There& there) {
     WaitAdmission::Check check = admission_.check(profile_, now_);
-    EXPECT_FALSE(check.admits(candidate(0, {.prefill_ms = 300, .wait_ms = 15'000})));
+    EXPECT_FALSE(check.admits(candidate(0, {.prefill_ms = 300, .wait_ms = there.choice_wait_ms})));
     check.on_turned_down({.prompt_tokens = 1'000,
                           .shared_tokens = shared_tokens_,
                           .sharers = sharers_,
                           .copies = copies_,
-                          .recomputed = recomputed_});
+                          .recomputed = recomputed_,
+                          .weighed = weighed_});
     if (check.admits(candidate(1, there))) return true;
     last_ = admission_.refuse(check);
     return false;
@@ -227,6 +229,7 @@ class OtherWorkerTest : public WaitAdmissionTest {
   std::uint32_t sharers_ = 99;
   std::uint32_t copies_ = 0;
   double recomputed_ = 0;
+  bool weighed_ = false;
 
  private:
   static routing::Candidate candidate(std::uint32_t worker, const There& there) {
@@ -240,12 +243,36 @@ class OtherWorkerTest : public WaitAdmissionTest {
   routing::LoadTracker loads_{2};
   routing::Forecaster forecaster_{loads_, 2, {}, 16};
   WaitAdmission admission_{spec_, forecaster_, 2};
+
+ protected:
   AdmissionProfile profile_;
 };
 
 TEST_F(OtherWorkerTest, TakesWhatCostsLittleThere) {
   EXPECT_TRUE(takes({.prefill_ms = 550}));
   EXPECT_TRUE(takes({.prefill_ms = 550, .wait_ms = 9'000}));
+}
+
+TEST_F(OtherWorkerTest, IsIdleIfThePolicyHasWeighedTheWait) {
+  weighed_ = true;
+  EXPECT_FALSE(takes({.prefill_ms = 300})) << "it costs everybody more there, or it would have been the choice";
+  EXPECT_NE(last_.message.find("15.0 s"), std::string::npos) << last_.message;
+  EXPECT_TRUE(takes({.prefill_ms = 5'000, .requests = 0}));
+  profile_.priority = 1;
+  EXPECT_FALSE(takes({.prefill_ms = 300})) << "its own bound is shorter, but 15 s are too long for anybody";
+}
+
+TEST_F(OtherWorkerTest, IsAnyWithAFreeSlotWhileNothingWasLearned) {
+  weighed_ = true;
+  EXPECT_TRUE(takes({.prefill_ms = 300, .wait_ms = 15'000, .requests = 1}));
+}
+
+TEST_F(OtherWorkerTest, MayBeAnyForAReasonThatIsNotTheWait) {
+  weighed_ = true;
+  profile_.first_token_within = std::chrono::seconds(10);
+  EXPECT_TRUE(takes({.prefill_ms = 300, .wait_ms = 100, .choice_wait_ms = 9'900}))
+      << "nobody else would be refused at the choice";
+  EXPECT_FALSE(takes({.prefill_ms = 300, .wait_ms = 100})) << "15 s are too long for anybody";
 }
 
 TEST_F(OtherWorkerTest, DoesNotComputeALongHistoryAnew) {

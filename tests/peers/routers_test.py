@@ -123,7 +123,10 @@ def in_virtual_time(settings, workload, loads, seconds):
             workload=", ".join(f"{key}: {value}" for key, value in workload.items()), warmup=warmup, window=seconds - warmup,
             repetitions=1 if "trace" in workload else 5, modes=", ".join(dict.fromkeys(mode for *_, mode in ROUTERS)),
             levels=", ".join(str(load or 1) for load in loads)))
-        return routing_live.measure(deployment.BINARY, "simulate", sweep, folder)
+        try:
+            return routing_live.measure(deployment.BINARY, "simulate", sweep, folder)
+        except SystemExit as end:
+            raise RuntimeError(f"in virtual time: {end}") from end
 
 
 def live_figures(runs):

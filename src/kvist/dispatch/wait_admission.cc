@@ -119,13 +119,14 @@ bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
     queue = {};
     return true;
   }
-  if (!is_choice && !is_cheap(candidate)) return false;
+  if (!is_choice && !may_move_to(candidate)) return false;
   if (found.over_ms <= 0) {
     const auto reason = queue.stands ? takes_kept_slot(candidate) : std::nullopt;
     if (!reason) return true;
     found.reason = *reason;
     found.over_ms = found.limit_ms = 0;
   }
+  if (is_choice) waits_too_long_ = found.reason == RefusalReason::kWait;
   if (!came_) queue.turned_down = now_;
   if (!least_ || found.over_ms < least_->over_ms) least_ = found;
   return false;
@@ -151,8 +152,11 @@ double WaitAdmission::Check::limit_ms(const routing::Candidate& candidate, doubl
   return limit_ms;
 }
 
+bool WaitAdmission::Check::may_move_to(const routing::Candidate& candidate) const {
+  return admission_->is_cold(candidate) || (!(request_.weighed && waits_too_long_) && is_cheap(candidate));
+}
+
 bool WaitAdmission::Check::is_cheap(const routing::Candidate& candidate) const {
-  if (admission_->is_cold(candidate)) return true;
   const auto not_cached = [&](std::uint32_t tokens) -> double {
     return tokens - std::min(tokens, candidate.cached_tokens);
   };

@@ -75,9 +75,12 @@ struct Refusal : Error {
 /// other requests in flight share, kCopyNow of its part of the further copy counts: they find it there then. If it did
 /// not count, a large fleet whose caches are empty would compute each hot prefix at every worker at once. Where what is
 /// computed evicts what others come for, the part that is computed beyond that at the choice counts kMovedEvictions
-/// times as often as that happens: practically nothing moves then but where it finds as much. In mixtures at 80 and 95 %
-/// of the capacity 1.2 and 3.1 % are refused then in place of 2.7 and 5.8, and goodput is 69 and 57 % in place of 56 and
-/// 37 (four traces).
+/// times as often as that happens: practically nothing moves then but where it finds as much.
+///
+/// Nor does it take the request if the policy has weighed the wait at its choice against what others would cost
+/// everybody (TurnedDown::weighed), and no priority, share or deadline of its own has made the bound shorter: what is
+/// turned down for the queue went, one after the other, to the workers where it cost most, and all of them became as
+/// slow (docs/design/overload.md).
 ///
 /// An idle worker takes everything, and its queue is over. Forecasts are corrected by what first tokens really took,
 /// and by how long the oldest request at the worker is overdue. While nothing was learned of the fleet, workers with
@@ -139,7 +142,9 @@ class WaitAdmission {
           std::optional<TimePoint> came)
         : admission_(&admission), profile_(&profile), share_(share), now_(now), came_(came) {}
     [[nodiscard]] double limit_ms(const routing::Candidate& candidate, double wait_ms, RefusalReason& reason) const;
-    /// Whether going there costs little, if it is not the router's choice.
+    /// Whether it may go there although that is not the router's choice.
+    [[nodiscard]] bool may_move_to(const routing::Candidate& candidate) const;
+    /// Whether going there costs little.
     [[nodiscard]] bool is_cheap(const routing::Candidate& candidate) const;
     /// Whether it would take a slot that is kept for others, and why for others.
     [[nodiscard]] std::optional<RefusalReason> takes_kept_slot(const routing::Candidate& candidate) const;
@@ -156,6 +161,7 @@ class WaitAdmission {
     TimePoint now_;
     std::optional<TimePoint> came_;
     TurnedDown request_;
+    bool waits_too_long_ = false;              // at the router's choice, by no bound of its own
     std::optional<double> choice_prefill_ms_;  // at the router's choice; nothing: it has not been asked for yet
     std::optional<Least> least_;
   };

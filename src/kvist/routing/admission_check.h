@@ -23,6 +23,7 @@ class AdmissionCheck {
     std::uint32_t sharers = 0;        ///< how many requests in flight have these
     std::uint32_t copies = 0;         ///< workers that have them in their caches, or compute them just now
     double recomputed = 0;            ///< GhostCache::recomputed()
+    bool weighed = false;  ///< the policy weighed the wait at its choice against what others would cost everybody
   };
   /// The router's choice was turned down, and the other candidates come next.
   virtual void on_turned_down(const TurnedDown& /*request*/) {}

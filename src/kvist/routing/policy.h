@@ -35,7 +35,7 @@ struct PolicyQuery {
 /// What the costs of a decision depend on apart from the query and each worker by itself. It follows from all
 /// candidates.
 struct FoundFleet {
-  double waiting = 0;               ///< requests that wait for their first token and have a slot, per candidate
+  double waiting = 0;               ///< F of KvPolicy: that wait for a first token, per candidate, less in_transit
   bool any_room = true;             ///< some candidate has a free slot and free KV memory
   std::uint32_t cached_tokens = 0;  ///< the deepest cache among candidates that are not scarce (Forecast::scarce)
   friend bool operator==(const FoundFleet&, const FoundFleet&) = default;

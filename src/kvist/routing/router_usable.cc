@@ -112,10 +112,13 @@ AdmissionCheck::TurnedDown Router::turned_down_request(const RouteQuery& query, 
           .shared_tokens = shared.blocks * block_size_,
           .sharers = shared.prompts,
           .copies = static_cast<std::uint32_t>(std::ranges::count_if(usable_.all(), has_it)),
-          .recomputed = policy_query.recomputed};
+          .recomputed = policy_query.recomputed,
+          .weighed =
+              !policy_->fell_back() && (mode_ == spec::RoutingMode::kKv || mode_ == spec::RoutingMode::kClairvoyant)};
 }
 
-// A policy may choose a worker with a long wait although another has none: round robin always, others for a cache.
+// A policy may choose a worker with a long wait although another has none: round robin always, others for a cache. Whom
+// kv gives to a worker with a wait, it gives there because every other costs more; only an idle one takes it then.
 std::optional<std::size_t> Router::choose_admitted(WorkerId turned_down, const PolicyQuery& policy_query,
                                                    AdmissionCheck& check) {
   std::erase_if(candidates_,
