@@ -6,8 +6,8 @@ import statistics
 import sys
 import tempfile
 
-import deployment
 import peer
+import deployment
 import fronts
 import kvist_loadgen
 from timed_fleet import BLOCK_SIZE, MODEL, STEP_TIME, requests_per_worker, timed_fleet
