@@ -20,6 +20,7 @@ struct Model {
   struct Block {
     std::uint32_t references = 0;
     std::optional<std::uint64_t> hash;
+    bool used = false;  // it was allocated at least once
   };
   std::vector<Block> blocks = std::vector<Block>(kBlocks);
   std::list<std::uint32_t> free;  // in the order in which they will be allocated
@@ -34,7 +35,7 @@ struct Model {
     const std::uint32_t block = free.front();
     free.pop_front();
     if (blocks[block].hash) ++evictions;
-    blocks[block] = {.references = 1, .hash = std::nullopt};
+    blocks[block] = {.references = 1, .hash = std::nullopt, .used = true};
     return block;
   }
   void acquire(std::uint32_t block) {
@@ -46,6 +47,16 @@ struct Model {
       free.push_back(block);
     else
       free.push_front(block);
+  }
+  // Those that were never used come behind all that are not findable.
+  void clear() {
+    for (Block& block : blocks) block.hash.reset();
+    std::list<std::uint32_t> unused;
+    for (auto next = free.begin(); next != free.end();) {
+      const auto block = next++;
+      if (!blocks[*block].used) unused.splice(unused.end(), free, block);
+    }
+    free.splice(free.end(), unused);
   }
   [[nodiscard]] std::map<std::uint64_t, std::uint32_t> findable() const {
     std::map<std::uint64_t, std::uint32_t> copies;
@@ -145,7 +156,7 @@ class Walk {
 
   void clear() {
     pool_.clear_hashes();
-    for (Model::Block& block : model_.blocks) block.hash.reset();
+    model_.clear();
   }
 
   void compare() {

@@ -22,18 +22,19 @@ std::vector<ExternalHash> external_hashes(std::span<const BlockHash> hashes) {
 
 BlockPool::BlockPool(std::uint32_t blocks, std::uint32_t block_size)
     : block_size_(block_size),
-      blocks_(blocks),
-      entries_(std::bit_ceil(std::max<std::size_t>(2 * std::size_t{blocks}, 2)), kNone),
+      total_(blocks),
+      free_count_(blocks),
+      blocks_(std::size_t{blocks} + 1),
+      entries_(std::bit_ceil(std::max<std::size_t>(2 * std::size_t{blocks}, 2))),
       entry_shift_(64U - static_cast<unsigned>(std::countr_zero(entries_.size()))) {
   KVIST_CHECK(block_size > 0, "a block holds at least one token");
-  KVIST_CHECK(blocks < kNone, "the largest index means none");
-  for (std::uint32_t index = 0; index < blocks; ++index) push_free_back(index);
+  KVIST_CHECK(blocks < ~std::uint32_t{0}, "an index is an id + 1");
 }
 
 std::optional<BlockId> BlockPool::find(BlockHash hash) const {
   const std::uint32_t first = entries_[entry_of(hash)];
   if (first == kNone) return std::nullopt;
-  return BlockId(first);
+  return id_of(first);
 }
 
 void BlockPool::find_prefix(std::span<const BlockHash> hashes, std::vector<BlockId>& blocks) const {
@@ -52,25 +53,36 @@ void BlockPool::find_prefix(std::span<const BlockHash> hashes, std::vector<Block
     }
     const std::uint32_t first = entries_[entry_of(hashes[i])];
     if (first == kNone) return;
-    blocks.emplace_back(first);
+    blocks.push_back(id_of(first));
   }
 }
 
 BlockId BlockPool::next_copy(BlockId block) const {
-  KVIST_CHECK(block.value() < blocks_.size() && blocks_[block.value()].findable,
+  KVIST_CHECK(block.value() < total_ && blocks_[index_of(block)].findable,
               fmt::format("block {} is not findable", block.value()));
-  return BlockId(blocks_[block.value()].copy_next);
+  return id_of(blocks_[index_of(block)].copy_next);
 }
 
 std::uint32_t BlockPool::references(BlockId block) const {
-  KVIST_CHECK(block.value() < blocks_.size(), fmt::format("no block {}", block.value()));
-  return blocks_[block.value()].references;
+  KVIST_CHECK(block.value() < total_, fmt::format("no block {}", block.value()));
+  return blocks_[index_of(block)].references;
+}
+
+// Requires: a block is free.
+std::uint32_t BlockPool::take_free() {
+  const bool list_first = free_first_ != kNone && !blocks_[free_first_].findable;
+  if (!list_first && first_unused_ <= total_) {
+    --free_count_;
+    return first_unused_++;
+  }
+  const std::uint32_t index = free_first_;
+  unlink_free(index);
+  return index;
 }
 
 std::optional<BlockId> BlockPool::allocate() {
-  if (free_first_ == kNone) return std::nullopt;
-  const std::uint32_t index = free_first_;
-  unlink_free(index);
+  if (free_count_ == 0) return std::nullopt;
+  const std::uint32_t index = take_free();
   Block& block = blocks_[index];
   if (block.findable) {
     const ExternalHash hash(block.hash.value());
@@ -84,16 +96,16 @@ std::optional<BlockId> BlockPool::allocate() {
   }
   block.references = 1;
   ++counters_.allocations;
-  return BlockId(index);
+  return id_of(index);
 }
 
 void BlockPool::acquire(BlockId id) {
   Block& block = checked(id);
   KVIST_CHECK(block.findable || block.references > 0, fmt::format("block {} holds nothing to share", id.value()));
   if (block.references++ > 0) return;
-  unlink_free(id.value());
+  unlink_free(index_of(id));
   ++counters_.reuses;
-  if (block.findable) move_copy(id.value(), true);
+  if (block.findable) move_copy(index_of(id), true);
 }
 
 void BlockPool::release(BlockId id) {
@@ -101,11 +113,11 @@ void BlockPool::release(BlockId id) {
   KVIST_CHECK(block.references > 0, fmt::format("block {} is not held", id.value()));
   if (--block.references > 0) return;
   if (!block.findable) {
-    push_free_front(id.value());
+    push_free_front(index_of(id));
     return;
   }
-  push_free_back(id.value());
-  move_copy(id.value(), false);
+  push_free_back(index_of(id));
+  move_copy(index_of(id), false);
 }
 
 void BlockPool::commit(std::span<const BlockId> blocks, std::span<const BlockHash> hashes,
@@ -121,7 +133,7 @@ void BlockPool::commit(std::span<const BlockId> blocks, std::span<const BlockHas
     KVIST_CHECK(!block.findable, fmt::format("block {} is findable already", blocks[i].value()));
     block.findable = true;
     block.hash = hashes[i];
-    link_copy(blocks[i].value(), true);
+    link_copy(index_of(blocks[i]), true);
   }
   counters_.stored_blocks += blocks.size();
   BlockStored stored{.hashes = external_hashes(hashes), .parent = {}, .tokens = {}, .lora_name = {}, .cache_salt = {}};
@@ -137,7 +149,7 @@ void BlockPool::commit(std::span<const BlockId> blocks, std::span<const BlockHas
 
 void BlockPool::clear_hashes() {
   // Free blocks keep their places: where none is findable their order no longer matters.
-  for (std::uint32_t index = 0; index < total_blocks(); ++index)
+  for (std::uint32_t index = 1; index < first_unused_; ++index)
     if (blocks_[index].findable) forget_hash(index);
   events_.emplace_back(AllBlocksCleared{});
 }
@@ -153,14 +165,14 @@ void BlockPool::take_events(std::vector<KvEvent>& out) {
 
 std::unordered_map<BlockHash, std::uint32_t> BlockPool::findable() const {
   std::unordered_map<BlockHash, std::uint32_t> copies;
-  for (const Block& block : blocks_)
+  for (const Block& block : blocks_.first(first_unused_))
     if (block.findable) ++copies[block.hash];
   return copies;
 }
 
 BlockPool::Block& BlockPool::checked(BlockId block) {
-  KVIST_CHECK(block.value() < blocks_.size(), fmt::format("no block {}", block.value()));
-  return blocks_[block.value()];
+  KVIST_CHECK(block.value() < total_, fmt::format("no block {}", block.value()));
+  return blocks_[index_of(block)];
 }
 
 void BlockPool::push_free_front(std::uint32_t index) {
@@ -232,7 +244,7 @@ void BlockPool::link_copy(std::uint32_t index, bool in_front) {
 void BlockPool::unlink_copy(std::uint32_t index) {
   Block& block = blocks_[index];
   const std::size_t entry = entry_of(block.hash);
-  KVIST_CHECK(entries_[entry] != kNone, fmt::format("block {} has a hash that has no entry", index));
+  KVIST_CHECK(entries_[entry] != kNone, fmt::format("block {} has a hash that has no entry", id_of(index).value()));
   if (block.copy_next == index) {
     erase_entry(entry);
   } else {

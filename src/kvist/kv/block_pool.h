@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kvist/base/id.h"
+#include "kvist/base/zeroed_array.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/kv/kv_event.h"
 
@@ -26,11 +27,12 @@ struct BlockPoolCounters {
 };
 
 /// Reference-counted blocks. Threads: one, the engine core's. Invariants:
-///  - a block with references is not in the free list; a block without any is in it exactly once;
+///  - a block with references is not in the free list; one without any is in it exactly once, if it ever had one;
 ///  - a findable (committed) block keeps its block hash, which events give as its name, when its last reference goes,
 ///    and stays findable until it is allocated again;
 ///  - the free list is in LRU order: first the blocks that are not findable, of which the last released comes first
-///    because its memory is warm, then the findable ones by the time of their last release;
+///    because its memory is warm, then the findable ones by the time of their last release. Between the two come those
+///    that were never used, by number;
 ///  - one block hash may have several physical copies, where two requests computed the same prefix at once;
 ///  - events come in the order in which the pool changed: replaying them all rebuilds exactly the findable blocks.
 class BlockPool {
@@ -38,7 +40,7 @@ class BlockPool {
   BlockPool(std::uint32_t blocks, std::uint32_t block_size);
 
   [[nodiscard]] std::uint32_t block_size() const { return block_size_; }
-  [[nodiscard]] std::uint32_t total_blocks() const { return static_cast<std::uint32_t>(blocks_.size()); }
+  [[nodiscard]] std::uint32_t total_blocks() const { return total_; }
   /// Blocks without references, findable or not, which allocate() can return.
   [[nodiscard]] std::uint32_t free_blocks() const { return free_count_; }
   [[nodiscard]] std::uint32_t used_blocks() const { return total_blocks() - free_count_; }
@@ -83,22 +85,27 @@ class BlockPool {
   [[nodiscard]] std::unordered_map<BlockHash, std::uint32_t> findable() const;
 
  private:
-  static constexpr std::uint32_t kNone = 0xffff'ffff;
+  // Within the pool a block is known by its id + 1, so that all is zero at first: memory that no block was ever kept in
+  // is never touched, which makes thousands of large simulated pools small.
+  static constexpr std::uint32_t kNone = 0;
 
-  // 32 bytes: two in a cache line.
+  // 32 bytes: two in a cache line. All zero: a block that was never used.
   struct Block {
     BlockHash hash;
-    std::uint32_t references = 0;
+    std::uint32_t references;
     // Links of the free list; kNone at its ends.
-    std::uint32_t free_previous = kNone;
-    std::uint32_t free_next = kNone;
+    std::uint32_t free_previous;
+    std::uint32_t free_next;
     // Links of the ring of all copies with one block hash. Its entry in entries_ leads to the first copy; copies in
     // use come before free ones.
-    std::uint32_t copy_previous = kNone;
-    std::uint32_t copy_next = kNone;
-    bool findable = false;
+    std::uint32_t copy_previous;
+    std::uint32_t copy_next;
+    bool findable;
   };
 
+  [[nodiscard]] static std::uint32_t index_of(BlockId block) { return block.value() + 1; }
+  [[nodiscard]] static BlockId id_of(std::uint32_t index) { return BlockId(index - 1); }
+  [[nodiscard]] std::uint32_t take_free();
   [[nodiscard]] Block& checked(BlockId block);
   void push_free_front(std::uint32_t index);
   void push_free_back(std::uint32_t index);
@@ -112,13 +119,15 @@ class BlockPool {
   void forget_hash(std::uint32_t index);
 
   std::uint32_t block_size_;
-  std::uint32_t free_count_ = 0;
-  std::uint32_t free_first_ = kNone;  // the next one to be allocated
+  std::uint32_t total_;
+  std::uint32_t free_count_;
+  std::uint32_t free_first_ = kNone;
   std::uint32_t free_last_ = kNone;
-  std::vector<Block> blocks_;
+  std::uint32_t first_unused_ = 1;  // it and all behind it were never used
+  ZeroedArray<Block> blocks_;       // by index; the first is nobody's
   // A hash table with open addressing: for each block hash the index of its first copy, which has it; kNone in an empty
   // entry. It is at most half full, because there are at most as many hashes as blocks.
-  std::vector<std::uint32_t> entries_;
+  ZeroedArray<std::uint32_t> entries_;
   unsigned entry_shift_;
   std::vector<KvEvent> events_;
   BlockPoolCounters counters_;
