@@ -110,14 +110,18 @@ void DecodeRun::prefetch(unsigned pointers) const {
   if (pointers == 1) {
     prefetch_elements(due_to_end_);
     prefetch_elements(due_to_begin_);
-    prefetch_elements(members_);
     if (!under_way_.empty()) prefetch_object(under_way_.front());
     return;
   }
+  if (pointers > 4) return;
   for (std::size_t i = 0; i < members_.size(); ++i) {
     if (due_to_end_[i] > ended_ + 1 && due_to_begin_[i] > begun_ + 1) continue;
-    const Sequence& sequence = *members_[i];
     if (pointers == 2) {
+      prefetch_object(members_[i]);
+      continue;
+    }
+    const Sequence& sequence = *members_[i];
+    if (pointers == 3) {
       prefetch_object(sequence);
     } else {
       answers_->prefetch(sequence.slot);

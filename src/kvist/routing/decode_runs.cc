@@ -34,15 +34,16 @@ void DecodeRuns::leave(RoutedRequest& request) {
 void DecodeRuns::prefetch(WorkerId worker, unsigned pointers) const {
   const Run& run = runs_[worker.value()];
   if (pointers == 0) return prefetch_object(run);
-  if (pointers == 1) {
-    prefetch_elements(run.due);
-    prefetch_elements(run.ids);
-    prefetch_elements(run.requests);
-    return;
-  }
+  if (pointers == 1) return prefetch_elements(run.due);
+  if (pointers > 3) return;
   constexpr std::size_t kOfSteps = offsetof(RoutedRequest, in_run) + 1;
-  for (std::size_t i = 0; i < run.due.size(); ++i)
-    if (run.due[i] <= run.steps + 1) prefetch_bytes(run.requests[i], kOfSteps);
+  for (std::size_t i = 0; i < run.due.size(); ++i) {
+    if (run.due[i] > run.steps + 1) continue;
+    if (pointers == 2)
+      prefetch_object(run.requests[i]);
+    else
+      prefetch_bytes(run.requests[i], kOfSteps);
+  }
 }
 
 void DecodeRuns::update(const Run& run, RoutedRequest& request) {

@@ -1,6 +1,7 @@
 // The router: which worker gets a request, and the bookkeeping that the next decision rests on.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -239,6 +240,9 @@ class Router {
   /// Calls visit(worker) for each usable one that may have cached something of the prompt: few of a large fleet.
   template <class Visit>
   void for_each_that_knows(const RouteQuery& query, Visit visit) const;
+  /// Whether test(worker) holds for one of them; those behind it are not tested.
+  template <class Test>
+  [[nodiscard]] bool any_that_knows(const RouteQuery& query, Test test) const;
   /// How many candidates the record of this decision keeps.
   [[nodiscard]] std::size_t recorded() const;
   /// The most blocks of the prompt that any usable worker has cached.
@@ -338,14 +342,20 @@ class Router {
 };
 
 // The look-up of a prompt in several tokenizations has found them for the last one only.
+template <class Test>
+bool Router::any_that_knows(const RouteQuery& query, Test test) const {
+  if (!query.otherwise.empty())
+    return std::ranges::any_of(usable_.all(), [&](const UsableWorker& usable) { return test(usable.worker); });
+  return std::ranges::any_of(caches_.known(),
+                             [&](WorkerId worker) { return usable_.contains(worker) && test(worker); });
+}
+
 template <class Visit>
 void Router::for_each_that_knows(const RouteQuery& query, Visit visit) const {
-  if (query.otherwise.empty()) {
-    for (const WorkerId worker : caches_.known())
-      if (usable_.contains(worker)) visit(worker);
-  } else {
-    for (const UsableWorker& usable : usable_.all()) visit(usable.worker);
-  }
+  (void)any_that_knows(query, [&](WorkerId worker) {
+    visit(worker);
+    return false;
+  });
 }
 
 }  // namespace kvist::routing

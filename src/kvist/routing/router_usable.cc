@@ -84,19 +84,22 @@ void Router::replicate_hot_prefix(const RouteQuery& query) {
   const PrefixUse::Popularity hot = loads_.deepest_shared(view(query.blocks), kHotPrompts);
   if (hot.blocks == 0) return;
   const auto cached_blocks = [&](WorkerId worker) { return depths_[worker.value()].blocks; };
-  std::size_t copies = 0;
-  std::size_t computed = 0;
-  for_each_that_knows(query, [&](WorkerId worker) {
-    copies += cached_blocks(worker) >= hot.blocks ? 1 : 0;
-    computed += caches_.computed(worker) >= hot.blocks ? 1 : 0;
-  });
-  const bool one_more = copies <= computed && ghosts_.recomputed() == 0;
-  const double more = one_more ? 1 + std::min(kMoreCopies, kMoreByWaiting * mean_waiting_) : 1;
   const double share = static_cast<double>(hot.prompts * usable_.size()) / static_cast<double>(loads_.requests());
   const std::size_t of_waiting = hot.waiting < kHotPrompts ? 0 : hot.waiting * usable_.size() / loads_.waiting();
-  const auto deserved =
-      std::max({static_cast<std::size_t>(more * share), std::size_t{hot.prompts / kPromptsPerCopy}, of_waiting});
-  if (copies == 0 || copies >= deserved) return;
+  const auto deserved = [&](double more) {
+    return std::max({static_cast<std::size_t>(more * share), std::size_t{hot.prompts / kPromptsPerCopy}, of_waiting});
+  };
+  const double most = 1 + std::min(kMoreCopies, kMoreByWaiting * mean_waiting_);
+  std::size_t copies = 0;
+  std::size_t computed = 0;
+  // Nearly always there are more than enough, of which a part is seen.
+  const bool enough = any_that_knows(query, [&, deserved_at_most = deserved(most)](WorkerId worker) {
+    copies += cached_blocks(worker) >= hot.blocks ? 1 : 0;
+    computed += caches_.computed(worker) >= hot.blocks ? 1 : 0;
+    return copies >= deserved_at_most;
+  });
+  const bool one_more = copies <= computed && ghosts_.recomputed() == 0;
+  if (enough || copies == 0 || copies >= deserved(one_more ? most : 1)) return;
   usable_.replicate([&](const UsableWorker& usable) {
     return (hot.blocks - std::min(hot.blocks, cached_blocks(usable.worker))) * block_size_;
   });
