@@ -1,5 +1,5 @@
 // bench: simulation spec
-// The speed of the simulation: simulated seconds and tokens per second of one core, and its memory.
+// The speed of the simulation: simulated seconds and tokens per second of one core or two, and its memory.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
@@ -62,7 +62,7 @@ void report(benchmark::State& state, const Totals& totals) {
 }
 
 /// `range(0)` workers at 40 users each, KV-aware: 20 s of virtual time, the first twelve to fill up.
-void fleet(benchmark::State& state) {
+void fleet(benchmark::State& state, bool second_thread) {
   const auto workers = static_cast<std::uint32_t>(state.range(0));
   spec::SweepSpec spec = sweep(workers);
   spec.method.warmup = std::chrono::seconds(12);
@@ -71,11 +71,24 @@ void fleet(benchmark::State& state) {
   spec.method.drain_timeout = std::chrono::milliseconds(1);
   Totals totals;
   for (auto _ : state) {
-    simulate(spec, {.mode = spec::RoutingMode::kKv, .concurrency = 40 * workers, .seed = 1}, totals);
+    simulate(
+        spec,
+        {.mode = spec::RoutingMode::kKv, .concurrency = 40 * workers, .seed = 1, .second_thread = second_thread},
+        totals);
   }
   report(state, totals);
 }
-BENCHMARK(fleet)->Name("simulation/workers")->Arg(3)->Arg(64)->Arg(1'000)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(fleet, one_core, false)
+    ->Name("simulation/workers")
+    ->Arg(3)
+    ->Arg(64)
+    ->Arg(1'000)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(fleet, two_cores, true)
+    ->Name("simulation/workers_two_cores")
+    ->Arg(1'000)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
 
 /// The complete published round-robin/KV sweep: 40 to 120 users, two modes, 18 runs of 360 s.
 void published_sweep(benchmark::State& state) {

@@ -13,7 +13,7 @@ import sys
 # One inner list is one layer; a module may depend on modules of the lists before its own.
 LAYERS = [
     ["base"], ["jinja", "tokenizer", "render"], ["spec"], ["text"], ["tool_calls"], ["kv"], ["kv_index"], ["perfmodel"], ["engine"], ["engine/timed", "engine/cpu"], ["routing"], ["dispatch"], ["peering"],
-    ["workload"], ["level"], ["simulation"], ["results"], ["openai"], ["dialects"], ["net"], ["exposure"], ["telemetry"], ["nats"], ["kubernetes"], ["gateway", "worker", "loadgen"], ["epp", "doctor", "deploy"],
+    ["workload"], ["level"], ["simulation/threads"], ["simulation"], ["results"], ["openai"], ["dialects"], ["net"], ["exposure"], ["telemetry"], ["nats"], ["kubernetes"], ["gateway", "worker", "loadgen"], ["epp", "doctor", "deploy"],
     ["analysis"], ["report"], ["dashboard"], ["dashboard/service"], ["sweep"], ["planning"], ["cli", "laboratory"],
 ]
 LAYER_OF = {module: i for i, modules in enumerate(LAYERS) for module in modules}
@@ -41,8 +41,8 @@ CONFINED = {
 }
 # Forbidden in the pure core: threads, sockets and clocks.
 IMPURE = r"<(thread|mutex|condition_variable|future|sys/socket\.h|netinet/.*|unistd\.h|poll\.h)>"
-# The only module below net with threads, which it computes with; it also maps files.
-COMPUTING = {"engine/cpu"}
+# The only modules below net with threads, which they compute with; the first also maps files.
+COMPUTING = {"engine/cpu", "simulation/threads"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 
 

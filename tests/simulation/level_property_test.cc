@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "kvist/base/random.h"
 #include "simulation/runs.h"
@@ -85,9 +87,12 @@ class RandomLevel : public testing::TestWithParam<std::uint64_t> {};
 TEST_P(RandomLevel, KeepsEveryInvariantAndCanBeRepeated) {
   Draw draw(GetParam());
   const spec::SweepSpec sweep = random_sweep(draw);
-  const LevelPlan level{
+  LevelPlan level{
       .mode = static_cast<spec::RoutingMode>(draw.number(0, 4)), .concurrency = draw.number(1, 30), .seed = GetParam()};
-  EXPECT_EQ(in_words(run_level(sweep, level)), in_words(run_level(sweep, level)));
+  const std::vector<std::string> once = in_words(run_level(sweep, level));
+  EXPECT_EQ(once, in_words(run_level(sweep, level)));
+  level.second_thread = true;
+  EXPECT_EQ(once, in_words(run_level(sweep, level)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Seed, RandomLevel, testing::Range<std::uint64_t>(1, 151));

@@ -91,7 +91,7 @@ TEST(Level, AWorkerWhoseMemoryIsReservedIsNotForecastAsFree) {
   EXPECT_LT(ttft_p95_ms(RoutingMode::kKv), others / 3);
 }
 
-// From 512 workers on the memory of coming events is asked for ahead of them.
+// From 512 workers on the memory of coming events is asked for ahead of them, and a second thread may compute engines.
 TEST(Level, AnswersEveryoneInALargeFleet) {
   spec::SweepSpec sweep = small_sweep(520);
   for (spec::WorkerSpec& worker : sweep.deployment.workers) worker.kv_blocks = 300;
@@ -99,10 +99,13 @@ TEST(Level, AnswersEveryoneInALargeFleet) {
   sweep.method.warmup = std::chrono::seconds(2);
   sweep.method.snapshot_interval = sweep.method.window = std::chrono::seconds(3);
   sweep.method.snapshots = 1;
-  const LevelRun run = run_level(sweep, {.mode = RoutingMode::kKv, .concurrency = 1'000, .seed = 9});
+  LevelPlan level{.mode = RoutingMode::kKv, .concurrency = 1'000, .seed = 9};
+  const LevelRun run = run_level(sweep, level);
   EXPECT_GT(run.turns.size(), 1'000U);
   EXPECT_TRUE(std::ranges::all_of(
       run.turns, [](const workload::TurnSample& turn) { return turn.outcome == TurnOutcome::kSucceeded; }));
+  level.second_thread = true;
+  EXPECT_EQ(in_words(run), in_words(run_level(sweep, level)));
 }
 
 // A gateway that sees the ends of answers only knows who waits nearly as well as one that sees their tokens. With every

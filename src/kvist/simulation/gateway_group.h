@@ -1,6 +1,7 @@
 // One gateway or several before the same workers, in virtual time.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,6 +26,8 @@ class GatewayGroup {
 
   /// Something reaches a gateway; all kinds but kHealthCheck.
   void on_event(const Event& event);
+  /// Makes the prompt of a request that has not come yet. Threads: any.
+  void read(TurnRequest& request) const { gateways_[gateway_of(request.id)]->read(request); }
   /// Asks for the memory that is so many pointers away, for a worker's step that comes soon.
   void prefetch_step(WorkerId worker, unsigned pointers) const {
     if (gateways_.size() == 1) std::as_const(*gateways_.front()).router().prefetch_run_step(worker, pointers);
@@ -32,6 +35,10 @@ class GatewayGroup {
   /// `well`: whether the worker answered.
   void on_health_check(const Event& event, bool well);
 
+  /// A gateway holds requests.
+  [[nodiscard]] bool holds() const {
+    return std::ranges::any_of(gateways_, [](const auto& gateway) { return gateway->holds(); });
+  }
   /// No request is under way, and none is believed to be.
   [[nodiscard]] bool idle() const;
   [[nodiscard]] std::span<const std::unique_ptr<SimulatedGateway>> all() const { return gateways_; }

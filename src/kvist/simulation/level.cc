@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "kvist/base/check.h"
@@ -14,6 +15,7 @@
 #include "kvist/simulation/simulated_load.h"
 #include "kvist/simulation/simulated_worker.h"
 #include "kvist/simulation/virtual_time.h"
+#include "kvist/simulation/work_ahead.h"
 #include "kvist/workload/load_driver.h"
 #include "kvist/workload/load_input.h"
 
@@ -28,8 +30,6 @@ namespace {
 
 /// Turns kept until the sink gets them: few enough that memory stays flat, enough that a store writes in bulk.
 constexpr std::size_t kSinkBatch = 256;
-/// From so many workers on, what a step reads is in no cache of the processor any more. With 300 nothing is gained.
-constexpr std::size_t kLargeFleet = 512;
 /// From the number of a worker to what a step of it reads are so many pointers, and one event's time for each.
 constexpr unsigned kPointers = 7;
 
@@ -108,6 +108,7 @@ class LoadRun {
   bool snapshot_due_ = false;
   std::vector<LevelOutcome> outcomes_;  // of the levels that have begun; the last is in progress
   bool prefetches_ = sweep_.deployment.workers.size() >= kLargeFleet;
+  std::optional<WorkAhead> ahead_;   // none: engines are computed when their instant comes
   std::uint64_t events_before_ = 0;  // the level under way
   std::uint64_t output_tokens_before_ = 0;
 };
@@ -125,6 +126,10 @@ Result<void> LoadRun::add_workers() {
       return fail(ErrorCode::kUnsupported, "mode clairvoyant knows nothing of other gateways");
     if (levels_.front().mode == spec::RoutingMode::kClairvoyant) KVIST_TRY_VOID(clairvoyance_.add_worker(worker));
   }
+  if (levels_.front().second_thread && advances_runs()) {
+    ahead_.emplace(workers_, gateways_, network_);
+    time_.tell(*ahead_);
+  }
   return {};
 }
 
@@ -134,8 +139,10 @@ Result<std::vector<LevelOutcome>> LoadRun::run() {
   while (action_.step != LevelStep::kEnd) {
     KVIST_CHECK(time_.has_next(), fmt::format("seed {}: work is left and nothing will happen any more", plan().seed));
     const Event event = time_.next();
+    if (ahead_) ahead_->order_certain(time_.now());
     if (prefetches_) time_.prepare(kPointers, [this](const Event& soon, unsigned calls) { prefetch(soon, calls); });
     dispatch(event);
+    if (ahead_) ahead_->on_handled(event);
     KVIST_TRY_VOID(hand_turns_on(kSinkBatch));
     KVIST_TRY_VOID(go_on());
   }
@@ -227,6 +234,7 @@ void LoadRun::end_level() {
   level.measure_from = times.measure_from;
   level.measure_to = level.snapshots.back().at;
   level.ended = time_.now();
+  if (ahead_) level.second_thread_s = ahead_->cpu_seconds();
   level.events = time_.events() - events_before_;
   level.output_tokens = load_.recorder().totals().output_tokens - output_tokens_before_;
   events_before_ += level.events;
@@ -242,6 +250,8 @@ void LoadRun::prefetch(const Event& event, unsigned pointers) const {
     case EventKind::kWorkerTimer:
     case EventKind::kWorkerWake:
     case EventKind::kRequestAtWorker:
+      // A timer's step is the second thread's, as is the worker until then.
+      if (ahead_ && (event.kind == EventKind::kWorkerTimer || ahead_->is_ahead(event.worker))) return;
       return workers_[event.worker.value()].prefetch(pointers);
     case EventKind::kStepAtGateway:
       return gateways_.prefetch_step(event.worker, pointers);
@@ -261,6 +271,8 @@ void LoadRun::dispatch(const Event& event) {
     case EventKind::kHealthCheck:
       return gateways_.on_health_check(event, workers_[event.worker.value()].is_up());
     case EventKind::kRequestAtGateway:
+      if (ahead_) ahead_->take_back(event);
+      return gateways_.on_event(event);
     case EventKind::kClientGoneAtGateway:
     case EventKind::kGatewayDeadline:
     case EventKind::kLookAtHeld:
@@ -279,7 +291,7 @@ void LoadRun::dispatch(const Event& event) {
     case EventKind::kWorkerWake:
       return workers_[event.worker.value()].on_wake();
     case EventKind::kWorkerTimer:
-      return workers_[event.worker.value()].on_timer(event);
+      return workers_[event.worker.value()].on_timer(event, ahead_ && ahead_->take_back(event));
     case EventKind::kStepAtClient:
       return load_.on_step(network_.take_step(event));
     case EventKind::kRefusalAtClient:
@@ -341,8 +353,8 @@ void LoadRun::read_workers() {
 
 bool LoadRun::is_idle() const {
   if (load_.in_flight() > 0 || !gateways_.idle() || network_.in_transit() > 0) return false;
-  for (const SimulatedWorker& worker : workers_) {
-    if (!worker.idle()) return false;
+  for (std::uint32_t i = 0; i < workers_.size(); ++i) {
+    if ((ahead_ && ahead_->is_ahead(WorkerId(i))) || !workers_[i].idle()) return false;
   }
   return true;
 }

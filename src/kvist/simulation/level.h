@@ -1,6 +1,7 @@
 // Simulates concurrency levels of one mode in virtual time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,12 +21,19 @@
 
 namespace kvist::simulation {
 
+/// From so many workers on, what a step reads is in no cache of the processor any more. With 300 nothing is gained by
+/// asking for it before.
+inline constexpr std::size_t kLargeFleet = 512;
+
 /// A level of a sweep.
 struct LevelPlan {
   spec::RoutingMode mode = spec::RoutingMode::kRoundRobin;
   std::uint32_t concurrency = 0;
   std::uint64_t seed = 0;
   const DecisionWatch* watch = nullptr;  ///< of its decisions; null: nobody looks. Requires: it outlives the run.
+  /// A second thread computes engines and prompts ahead of time, which fleets from kLargeFleet on gain by. The outcome
+  /// is the same.
+  bool second_thread = false;
 };
 
 /// A worker at one instant. Counters are cumulative since the start of the level.
@@ -62,6 +70,8 @@ struct LevelOutcome {
   std::uint64_t steps = 0;          ///< engine steps of all workers
   std::uint64_t output_tokens = 0;  ///< as the client received them
   std::uint64_t events = 0;         ///< of the event queue
+  /// Real, not virtual: the processor time of the second thread up to the end of the level, if there is one.
+  double second_thread_s = 0;
 };
 
 /// Receives finished turns in the order of their end, a batch at a time, so that memory stays flat.

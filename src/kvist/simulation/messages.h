@@ -12,6 +12,7 @@
 
 #include "kvist/base/error.h"
 #include "kvist/base/id.h"
+#include "kvist/kv/block_hash.h"
 #include "kvist/workload/turn_source.h"
 
 namespace kvist::simulation {
@@ -27,10 +28,17 @@ inline constexpr unsigned kPlaceBits = 24;
   return static_cast<std::uint32_t>(turn.value() & ((1U << kPlaceBits) - 1));
 }
 
+/// What a gateway makes of a request's messages.
+struct Prompt {
+  std::vector<TokenId> tokens;
+  std::shared_ptr<const std::vector<kv::BlockHash>> blocks;
+};
+
 /// Client to gateway: POST /v1/chat/completions.
 struct TurnRequest {
   TurnId id;
   workload::StartTurn turn;
+  std::optional<Prompt> prompt = {};  ///< if it has been made before its instant
 };
 
 /// What one gateway tells another, as bytes (peering/message_codec.h).

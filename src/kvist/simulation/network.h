@@ -78,6 +78,9 @@ class Network {
   [[nodiscard]] PeerMessage take_peer_message(const Event& event) { return peers_.take(event.subject); }
   [[nodiscard]] std::vector<kv::KvEvent> take_kv_events(const Event& event) { return kv_events_.take(event.subject); }
 
+  /// The request of an event that is still to come.
+  [[nodiscard]] TurnRequest& request_of(const Event& event) { return requests_.at(event.subject); }
+
   /// Calls `visit(request, arrival)` for each request that is on its way to the worker, in order.
   template <class Visit>
   void for_each_work(WorkerId worker, Visit visit) const {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -11,7 +12,8 @@
 namespace kvist::simulation {
 
 /// A store of messages in transit: a message is put in, an event is scheduled with its number, and the message is taken
-/// out when the event comes. Numbers are reused. Memory: that of the most messages in transit at once. Threads: one.
+/// out when the event comes. Until then it stays where it is. Numbers are reused. Memory: that of the most messages in
+/// transit at once. Threads: one.
 template <class Message>
 class Parcels {
  public:
@@ -32,10 +34,11 @@ class Parcels {
   }
   /// A message that stays in transit.
   [[nodiscard]] const Message& at(std::uint64_t slot) const { return slots_[slot]; }
+  [[nodiscard]] Message& at(std::uint64_t slot) { return slots_[slot]; }
   [[nodiscard]] std::size_t in_transit() const { return slots_.size() - free_.size(); }
 
  private:
-  std::vector<Message> slots_;
+  std::deque<Message> slots_;
   std::vector<std::size_t> free_;
 };
 

@@ -106,15 +106,23 @@ void SimulatedGateway::on_started(dispatch::Started ticket, Held held) {
   if (std::erase(gone_unread_, request.id) > 0) on_client_gone(request.id);
 }
 
-dispatch::Arrived SimulatedGateway::admit(const TurnRequest& request, std::vector<TokenId>& prompt) {
+void SimulatedGateway::read(TurnRequest& request) const {
+  Prompt& prompt = request.prompt.emplace();
+  prompt.tokens = template_.render(request.turn.messages, *tokenizer_);
+  const kv::BlockHash root = kv::root_hash({.model = spec_.model, .lora = "", .cache_salt = ""});
+  prompt.blocks =
+      std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(root, prompt.tokens, spec_.block_size));
+}
+
+dispatch::Arrived SimulatedGateway::admit(TurnRequest& request, std::vector<TokenId>& prompt) {
   const TimePoint arrived = network_->arrival_of_request();
   if (!dispatcher_.has_room()) return {.started = dispatcher_.start({}, arrived)};
   clairvoyance_->on_turn(request.turn);
-  prompt = template_.render(request.turn.messages, *tokenizer_);
-  const kv::BlockHash root = kv::root_hash({.model = spec_.model, .lora = "", .cache_salt = ""});
+  if (!request.prompt) read(request);
+  prompt = std::move(request.prompt->tokens);
   return dispatcher_.start_or_hold(
       {.prompt_tokens = static_cast<std::uint32_t>(prompt.size()),
-       .blocks = std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(root, prompt, spec_.block_size)),
+       .blocks = std::exchange(request.prompt, {})->blocks,
        .session = routing::session_key(workload::session_name(run_seed_, request.turn.session_or_conversation())),
        .streams = streams(request.turn),
        .deadline = arrived + spec_.upstream_timeout},

@@ -43,6 +43,8 @@ class SimulatedGateway {
                    Network& network, Clairvoyance& clairvoyance);
 
   void on_request(TurnRequest request);
+  /// Makes the request's prompt. Threads: any.
+  void read(TurnRequest& request) const;
   void on_client_gone(TurnId turn);
   void on_deadline();
   /// `well`: whether the worker answered.
@@ -58,6 +60,7 @@ class SimulatedGateway {
   void on_look_at_held();
   void on_kv_events(WorkerId worker, const std::vector<kv::KvEvent>& events);
 
+  [[nodiscard]] bool holds() const { return !held_.empty(); }
   [[nodiscard]] bool idle() const { return live_.empty() && held_.empty(); }
   [[nodiscard]] const dispatch::Fleet& fleet() const { return fleet_; }
   [[nodiscard]] const routing::Router& router() const { return router_; }
@@ -83,7 +86,7 @@ class SimulatedGateway {
     std::vector<TokenId> prompt;
   };
 
-  [[nodiscard]] dispatch::Arrived admit(const TurnRequest& request, std::vector<TokenId>& prompt);
+  [[nodiscard]] dispatch::Arrived admit(TurnRequest& request, std::vector<TokenId>& prompt);
   void on_started(dispatch::Started ticket, Held held);
   [[nodiscard]] bool is_under_way(TurnId turn) const { return live_.contains(turn) || held_turns_.contains(turn); }
   void release();

@@ -71,34 +71,40 @@ void SimulatedWorker::on_wake() {
   run();
 }
 
-void SimulatedWorker::on_timer(const Event& event) {
+void SimulatedWorker::on_timer(const Event& event, bool computed) {
   if (event.subject != armings_) return;
   armed_.reset();
-  run();
+  if (!computed) compute(time_->now());
+  tell();
 }
 
-void SimulatedWorker::run() {
-  const TimePoint now = time_->now();
+// Nothing in it may touch what other workers or threads use.
+void SimulatedWorker::compute(TimePoint now) {
   const std::optional<TimePoint> end = driver_->step_end();
   if (end && *end <= now) longest_step_ = std::max(longest_step_, now - step_began_);
   driver_->poll(now, outputs_);
   // The device computes one step after the other, so the next begins when this one ends.
   if (driver_->step_end() != end) step_began_ = now;
+  next_ = driver_->next_wakeup();
+  if (!outputs_.outputs.empty() || !outputs_.left_run.empty() || outputs_.in_run > 0) write_step();
+}
+
+void SimulatedWorker::tell() {
   arm();
   if (!outputs_.events.empty()) network_->kv_events_to_gateway(id_, std::exchange(outputs_.events, {}));
-  if (!outputs_.outputs.empty() || !outputs_.left_run.empty() || outputs_.in_run > 0) send();
+  StepMessage step = std::exchange(step_, {});
+  if (!step.pieces.empty() || !step.left.empty() || step.in_run > 0) network_->step_to_gateway(std::move(step));
 }
 
 void SimulatedWorker::arm() {
-  const std::optional<TimePoint> next = driver_->next_wakeup();
-  if (next == armed_) return;
-  armed_ = next;
+  if (next_ == armed_) return;
+  armed_ = next_;
   ++armings_;  // events of earlier armings are ignored
-  if (next) time_->schedule(*next, {.subject = armings_, .worker = id_, .kind = EventKind::kWorkerTimer});
+  if (next_) time_->schedule(*next_, {.subject = armings_, .worker = id_, .kind = EventKind::kWorkerTimer});
 }
 
-void SimulatedWorker::send() {
-  StepMessage step;
+void SimulatedWorker::write_step() {
+  StepMessage& step = step_;
   step.worker = id_;
   step.in_run = outputs_.in_run;
   for (const RequestId id : outputs_.joined_run) step.joined.emplace_back(id.value());
@@ -128,7 +134,6 @@ void SimulatedWorker::send() {
     }
     step.pieces.push_back(piece);
   }
-  if (!step.pieces.empty() || !step.left.empty() || step.in_run > 0) network_->step_to_gateway(std::move(step));
 }
 
 Duration SimulatedWorker::take_longest_step() {

@@ -20,7 +20,11 @@ namespace kvist::simulation {
 
 /// Drives an engine like worker/engine_runner.cc and worker/generations.cc do on their loop: input is handled when
 /// everything that arrives at the same instant is there, and at the end of a step its KV events are sent before its
-/// tokens. Threads: one.
+/// tokens.
+///
+/// Threads: one. Only compute_ahead() may be called on another one, for an instant before which nothing else reads or
+/// changes the worker; until told otherwise by on_timer(), which then only sends what came of it, it must be left
+/// alone.
 class SimulatedWorker {
  public:
   struct Lost {
@@ -35,7 +39,11 @@ class SimulatedWorker {
   void on_request(engine::Request request);
   void on_abort(TurnId turn);
   void on_wake();
-  void on_timer(const Event& event);
+  /// `computed`: compute_ahead() was called for this instant.
+  void on_timer(const Event& event, bool computed = false);
+  /// Whether on_timer() will have something to do for this event, if nothing else reaches the worker until then.
+  [[nodiscard]] bool is_due_at(const Event& event) const { return event.subject == armings_; }
+  void compute_ahead(TimePoint at) { compute(at); }
   /// Something becomes of the worker, as the file says. A process that dies loses the answers under way and its cache,
   /// and until it is back it refuses what comes.
   void on_change(const spec::WorkerChange& change);
@@ -60,9 +68,14 @@ class SimulatedWorker {
  private:
   void die(Duration back_in);
   void wake();
-  void run();
+  void run() {
+    compute(time_->now());
+    tell();
+  }
+  void compute(TimePoint now);
+  void write_step();
+  void tell();
   void arm();
-  void send();
 
   WorkerId id_;
   std::unique_ptr<engine::EngineDriver> driver_;
@@ -73,8 +86,11 @@ class SimulatedWorker {
   bool wake_posted_ = false;
   std::uint64_t armings_ = 0;
   std::optional<TimePoint> armed_;  // when the driver has something to do
-  engine::StepOutputs outputs_;     // of the last poll; a member to reuse its memory
-  TimePoint step_began_;            // of the oldest step under way
+  // What compute() left for tell().
+  engine::StepOutputs outputs_;    // of the last poll; a member to reuse its memory
+  StepMessage step_;               // what the gateway hears of it
+  std::optional<TimePoint> next_;  // when the driver has something to do next
+  TimePoint step_began_;           // of the oldest step under way
   Duration longest_step_{};
   Lost lost_;
 };

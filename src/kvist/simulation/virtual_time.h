@@ -4,46 +4,17 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kvist/base/id.h"
 #include "kvist/base/time.h"
+#include "kvist/simulation/event.h"
 #include "kvist/simulation/event_queue.h"
 
 namespace kvist::simulation {
 
-/// The kinds of events, with the meaning of `subject`.
-enum class EventKind : std::uint8_t {
-  kLoadWakeup,           ///< the source of turns is polled; number of the arming
-  kClientDeadline,       ///< a turn's deadline at the client
-  kRequestAtGateway,     ///< a request was received and read; parcel
-  kClientGoneAtGateway,  ///< the client closed the connection; turn
-  kGatewayDeadline,      ///< a request's deadline at the gateway; number of the gateway
-  kLookAtHeld,           ///< a gateway looks at the requests that it holds; number of the gateway
-  kHealthCheck,          ///< a gateway's health check of a worker is answered; number of the gateway
-  kPeersDue,             ///< a gateway has something to tell the others; number of the gateway
-  kPeerMessage,          ///< a gateway hears another one; parcel
-  kRequestAtWorker,      ///< parcel
-  kAbortAtWorker,        ///< the gateway closed the connection; turn
-  kWorkerWake,           ///< posted by a worker to itself: new input is handled
-  kWorkerTimer,          ///< a step ends; number of the arming
-  kRefusalAtGateway,     ///< the worker refused the request; parcel
-  kStepAtGateway,        ///< a step's tokens; parcel
-  kStepAtClient,         ///< a step's tokens; parcel
-  kRefusalAtClient,      ///< an answer that is an error; parcel
-  kKvEventsAtGateway,    ///< a step's KV events; parcel
-  kWorkerChange,         ///< something becomes of a worker; index in spec::SimulationSpec::changes
-  kWorkerBack,           ///< a worker's new process may begin
-  kWorkerLostAtGateway,  ///< the connections to a worker broke
-  kWorkerBackAtGateway,  ///< a worker is seen to be a new process
-  kTimeline,             ///< a reading of the workers for timelines
-  kSnapshot,             ///< a snapshot of the published method
-  kDrainTimeout,         ///< turns still in flight are broken off
-};
-
-/// An event, small enough to be copied.
-struct Event {
-  std::uint64_t subject = 0;
-  WorkerId worker;
-  EventKind kind = EventKind::kLoadWakeup;
+/// Is told of what is scheduled.
+class ScheduleObserver {
+ public:
+  virtual ~ScheduleObserver() = default;
+  virtual void on_scheduled(TimePoint at, const Event& event) = 0;
 };
 
 /// The present instant of the simulation and the future events. It starts at TimePoint{}, and only next() moves it,
@@ -52,7 +23,11 @@ class VirtualTime {
  public:
   [[nodiscard]] TimePoint now() const { return now_; }
   /// Schedules an event. If `at` is in the past, it is due now, as with any timer.
-  void schedule(TimePoint at, Event event) { queue_.push(std::max(at, now_), event); }
+  void schedule(TimePoint at, Event event) {
+    at = std::max(at, now_);
+    queue_.push(at, event);
+    if (observer_ != nullptr) observer_->on_scheduled(at, event);
+  }
   [[nodiscard]] bool has_next() const { return !queue_.empty(); }
   /// Advances to the next event. Requires: there is one.
   [[nodiscard]] Event next() {
@@ -69,11 +44,17 @@ class VirtualTime {
   }
   /// The number of events so far.
   [[nodiscard]] std::uint64_t events() const { return events_; }
+  /// From here on it is told of what is scheduled. Requires: nothing is, and it outlives this object.
+  void tell(ScheduleObserver& observer) {
+    KVIST_CHECK(queue_.empty(), "an event was scheduled that the observer does not know");
+    observer_ = &observer;
+  }
 
  private:
   TimePoint now_;
   EventQueue<Event> queue_;
   std::uint64_t events_ = 0;
+  ScheduleObserver* observer_ = nullptr;
 };
 
 }  // namespace kvist::simulation

@@ -81,7 +81,8 @@ class SimulatedSweep {
     const TimePoint begun = net::now();
     for (const std::vector<PlannedLoad>& round : rounds()) {
       const std::vector<PlannedLoad> open = open_of(round);
-      for_each_index(open.size(), options_.threads, [&](std::size_t i) { simulate(open[i]); });
+      const bool two_each = has_two_threads_for(open.size());
+      for_each_index(open.size(), options_.threads, [&](std::size_t i) { simulate(open[i], two_each); });
     }
     outcome_.speed.wall_s = to_seconds(net::now() - begun);
     auto reported = report();
@@ -133,20 +134,27 @@ class SimulatedSweep {
     KVIST_TRY(store_, results::Store::open(path, results::Durability::kProcess));
     results::RunRecord head = run_head(sweep_);
     head.simulated = true;
-    head.threads = options_.threads == 0 ? available_threads() : options_.threads;
+    head.threads = threads();
     KVIST_TRY(run_, store_->begin_run(head));
     options_.progress(
         fmt::format("simulate {}: {}; results in {}", sweep_.name, describe_size(sweep_), outcome_.sweep.directory));
     return {};
   }
 
+  [[nodiscard]] unsigned threads() const { return options_.threads == 0 ? available_threads() : options_.threads; }
+
+  /// Of a small fleet a second thread makes nothing faster.
+  [[nodiscard]] bool has_two_threads_for(std::size_t loads) const {
+    return sweep_.deployment.workers.size() >= simulation::kLargeFleet && threads() >= 2 * loads;
+  }
+
   /// Threads: one of several.
-  void simulate(const PlannedLoad& load) {
+  void simulate(const PlannedLoad& load, bool second_thread) {
     if (given_up_) return;
     const double begun_s = thread_cpu_seconds();
     std::vector<TurnCounts> counts(load.levels.size());
-    const auto done = simulate_and_store(load, counts);
-    const double cpu_s = thread_cpu_seconds() - begun_s;
+    const auto done = simulate_and_store(load, second_thread, counts);
+    const double cpu_s = thread_cpu_seconds() - begun_s + (done ? done->back().second_thread_s : 0);
     const std::scoped_lock lock(mutex_);
     if (!done) return note_failure(load, done.error());
     outcome_.speed.cpu_s += cpu_s;
@@ -155,7 +163,7 @@ class SimulatedSweep {
     }
   }
 
-  Result<std::vector<simulation::LevelOutcome>> simulate_and_store(const PlannedLoad& load,
+  Result<std::vector<simulation::LevelOutcome>> simulate_and_store(const PlannedLoad& load, bool second_thread,
                                                                    std::vector<TurnCounts>& counts) {
     std::vector<std::int64_t> ids;
     std::vector<simulation::LevelPlan> levels;
@@ -164,7 +172,8 @@ class SimulatedSweep {
       const PlannedLevel& level = load.levels[i];
       KVIST_TRY(const std::int64_t id, begin_level(load.position + i, level));
       ids.push_back(id);
-      levels.push_back({.mode = mode, .concurrency = level.concurrency, .seed = level.seed});
+      levels.push_back(
+          {.mode = mode, .concurrency = level.concurrency, .seed = level.seed, .second_thread = second_thread});
     }
     std::vector<workload::TraceOutcome> of_trace(load.levels.size(), workload::TraceOutcome(resolved_.input.trace));
     const auto sink = [&](std::size_t level, std::vector<workload::TurnSample> turns) -> Result<void> {
