@@ -42,11 +42,12 @@ Result<void> select(spec::SweepSpec& sweep, const SimulateArguments& arguments) 
 
 void print_speed(const sweep::SimulationSpeed& speed) {
   constexpr double kMillion = 1e6;
+  const int decimals = speed.seconds_per_core() < 10 ? 1 : 0;  // thousands of workers run at a few times real time
   print_line(
-      fmt::format("speed     {:.0f} s and {:.2f} million tokens in {:.2f} s; a core simulates {:.0f} s and {:.2f} "
+      fmt::format("speed     {:.0f} s and {:.2f} million tokens in {:.2f} s; a core simulates {:.{}f} s and {:.2f} "
                   "million tokens a second",
                   speed.simulated_s, static_cast<double>(speed.output_tokens) / kMillion, speed.wall_s,
-                  speed.seconds_per_core(), speed.tokens_per_core() / kMillion));
+                  speed.seconds_per_core(), decimals, speed.tokens_per_core() / kMillion));
 }
 
 }  // namespace
