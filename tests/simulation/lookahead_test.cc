@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <utility>
+#include <vector>
 
 namespace kvist::simulation::lookahead_test {
 namespace {
@@ -38,28 +40,35 @@ TEST(Lookahead, IsTheWayToTheWorkerWhileAnyStepMayReleaseARequest) {
   EXPECT_EQ(lookahead().until(at(1'000), true), at(1'010));
 }
 
-TEST(Lookahead, EndsWhereARequestThatComesCanReachAnEngine) {
-  Lookahead ahead = lookahead();
-  ahead.on_scheduled(at(1'050), event(EventKind::kRequestAtGateway));
-  EXPECT_EQ(ahead.until(at(1'000), false), at(1'060));
-  EXPECT_EQ(ahead.until(at(1'050), false), at(1'060));  // it may not have been handled yet
-  EXPECT_EQ(ahead.until(at(1'051), false), at(1'191));
-}
-
-// A request may be refused, and the gateway asks another worker.
-TEST(Lookahead, CountsOnARefusal) {
-  Lookahead ahead = lookahead();
-  ahead.on_scheduled(at(1'050), event(EventKind::kRequestAtWorker, 1));
-  EXPECT_EQ(ahead.until(at(1'000), false), at(1'070));
-}
-
-TEST(Lookahead, EndsWhereEnginesAreRead) {
-  Lookahead ahead = lookahead();
-  ahead.on_scheduled(at(1'100), event(EventKind::kTimeline));
-  ahead.on_scheduled(at(1'090), event(EventKind::kClientDeadline));  // whose request is aborted at its worker
-  EXPECT_EQ(ahead.until(at(1'000), false), at(1'100));
-  EXPECT_EQ(ahead.until(at(1'095), false), at(1'100));
-  EXPECT_EQ(ahead.until(at(1'101), false), at(1'241));
+// From an event of each kind at 1,050 to the first instant at which any engine may be read or changed.
+TEST(Lookahead, KnowsHowSoonEachKindOfEventReachesAnEngine) {
+  const std::vector<std::pair<EventKind, int>> reaches = {
+      {EventKind::kClientDeadline, 1'160},
+      {EventKind::kRequestAtGateway, 1'060},
+      {EventKind::kClientGoneAtGateway, 1'060},
+      {EventKind::kGatewayDeadline, 1'060},
+      {EventKind::kLookAtHeld, 1'060},
+      {EventKind::kPeersDue, 1'060},
+      {EventKind::kPeerMessage, 1'060},
+      {EventKind::kRefusalAtGateway, 1'060},
+      {EventKind::kWorkerLostAtGateway, 1'060},
+      {EventKind::kWorkerBackAtGateway, 1'060},
+      {EventKind::kRequestAtWorker, 1'070},
+      {EventKind::kHealthCheck, 1'050},
+      {EventKind::kWorkerChange, 1'050},
+      {EventKind::kWorkerBack, 1'050},
+      {EventKind::kTimeline, 1'050},
+      {EventKind::kSnapshot, 1'050},
+      {EventKind::kDrainTimeout, 1'050},
+  };
+  for (const auto& [kind, us] : reaches) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    Lookahead ahead = lookahead();
+    ahead.on_scheduled(at(1'050), event(kind));
+    EXPECT_EQ(ahead.until(at(1'045), false), at(us));
+    EXPECT_EQ(ahead.until(at(1'050), false), at(us)) << "it may not have been handled yet";
+    EXPECT_EQ(ahead.until(at(1'051), false), at(1'191));
+  }
 }
 
 TEST(Lookahead, KnowsWhatIsAddressedToAnEngine) {

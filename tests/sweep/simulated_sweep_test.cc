@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <string>
 
 #include "kvist/analysis/comparison.h"
 #include "kvist/base/yaml.h"
@@ -155,6 +156,28 @@ TEST_F(SimulatedSweepTest, TheNumberOfThreadsChangesNothing) {
       EXPECT_EQ(one.levels[i].turns[t].worker, four.levels[i].turns[t].worker);
     }
   }
+}
+
+// If there are threads to spare, each level of a large fleet has two.
+TEST_F(SimulatedSweepTest, ASecondThreadChangesNothing) {
+  const spec::WorkerSpec worker = sweep_.deployment.workers.front();
+  sweep_.deployment.workers.assign(simulation::kLargeFleet, worker);
+  for (std::size_t i = 0; i < simulation::kLargeFleet; ++i)
+    sweep_.deployment.workers[i].name = "w-" + std::to_string(i);
+  sweep_.workload.target_rps = 200;
+  sweep_.modes = {RoutingMode::kKv};
+  sweep_.levels = {100};
+  sweep_.method.snapshots = 1;
+  sweep_.method.snapshot_interval = sweep_.method.window = std::chrono::seconds(1);
+  const SimulatedSweepOutcome one = run(1);
+  const SimulatedSweepOutcome two = run(2);
+  EXPECT_EQ(one.speed.ahead, 0U);
+  EXPECT_GT(two.speed.ahead, two.speed.steps / 2);
+  const results::RunRecord alone = stored(one);
+  const results::RunRecord beside = stored(two);
+  ASSERT_EQ(alone.levels[0].turns.size(), beside.levels[0].turns.size());
+  for (std::size_t t = 0; t < alone.levels[0].turns.size(); ++t)
+    EXPECT_EQ(alone.levels[0].turns[t].ended, beside.levels[0].turns[t].ended);
 }
 
 TEST_F(SimulatedSweepTest, ALoadThatGoesOnIsStoredLevelByLevelOnAnyNumberOfThreads) {

@@ -10,8 +10,8 @@
 
 namespace kvist {
 
-/// A fixed number of elements, all bytes of which are zero at first. The system gives a page of memory when something
-/// is written to it, so a large array that is little used costs little, and its construction nothing.
+/// A fixed number of elements, all bytes of which are zero at first. Where the memory is new, the system gives a page
+/// of it when something is written there, so a large array that is little used costs little.
 template <class Element>
 class ZeroedArray {
   static_assert(std::is_trivially_copyable_v<Element> && std::is_trivially_destructible_v<Element>);

@@ -85,8 +85,8 @@ class BlockPool {
   [[nodiscard]] std::unordered_map<BlockHash, std::uint32_t> findable() const;
 
  private:
-  // Within the pool a block is known by its id + 1, so that all is zero at first: memory that no block was ever kept in
-  // is never touched, which makes thousands of large simulated pools small.
+  // Within the pool a block is known by its id + 1, so that all is zero at first: new memory that no block was ever
+  // kept in is not touched, which makes thousands of large simulated pools smaller.
   static constexpr std::uint32_t kNone = 0;
 
   // 32 bytes: two in a cache line. All zero: a block that was never used.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "kvist/base/check.h"
@@ -31,7 +32,7 @@ namespace {
 /// Turns kept until the sink gets them: few enough that memory stays flat, enough that a store writes in bulk.
 constexpr std::size_t kSinkBatch = 256;
 /// From the number of a worker to what a step of it reads are so many pointers, and one event's time for each.
-constexpr unsigned kPointers = 7;
+constexpr unsigned kPointers = 8;
 
 /// Turns in flight at once, at most; 0: a trace, which knows no limit.
 std::uint32_t limit_of(const spec::WorkloadSpec& workload, const LevelPlan& plan) {
@@ -63,6 +64,7 @@ class LoadRun {
         procedure_(sweep.method, levels.size()) {}
 
   Result<void> add_workers();
+  void start_second_thread();
   Result<std::vector<LevelOutcome>> run();
 
  private:
@@ -126,11 +128,17 @@ Result<void> LoadRun::add_workers() {
       return fail(ErrorCode::kUnsupported, "mode clairvoyant knows nothing of other gateways");
     if (levels_.front().mode == spec::RoutingMode::kClairvoyant) KVIST_TRY_VOID(clairvoyance_.add_worker(worker));
   }
-  if (levels_.front().second_thread && advances_runs()) {
-    ahead_.emplace(workers_, gateways_, network_);
-    time_.tell(*ahead_);
-  }
+  if (levels_.front().second_thread && advances_runs()) start_second_thread();
   return {};
+}
+
+void LoadRun::start_second_thread() {
+  try {
+    ahead_.emplace(workers_, gateways_, network_);
+  } catch (const std::system_error&) {
+    return;
+  }
+  time_.tell(*ahead_);
 }
 
 Result<std::vector<LevelOutcome>> LoadRun::run() {
@@ -234,7 +242,10 @@ void LoadRun::end_level() {
   level.measure_from = times.measure_from;
   level.measure_to = level.snapshots.back().at;
   level.ended = time_.now();
-  if (ahead_) level.second_thread_s = ahead_->cpu_seconds();
+  if (ahead_) {
+    level.ahead = ahead_->orders();
+    level.second_thread_s = ahead_->cpu_seconds();
+  }
   level.events = time_.events() - events_before_;
   level.output_tokens = load_.recorder().totals().output_tokens - output_tokens_before_;
   events_before_ += level.events;

@@ -32,7 +32,7 @@ struct LevelPlan {
   std::uint64_t seed = 0;
   const DecisionWatch* watch = nullptr;  ///< of its decisions; null: nobody looks. Requires: it outlives the run.
   /// A second thread computes engines and prompts ahead of time, which fleets from kLargeFleet on gain by. The outcome
-  /// is the same.
+  /// is the same. Several gateways, mode clairvoyant, and a process that gets no further thread go without.
   bool second_thread = false;
 };
 
@@ -70,8 +70,9 @@ struct LevelOutcome {
   std::uint64_t steps = 0;          ///< engine steps of all workers
   std::uint64_t output_tokens = 0;  ///< as the client received them
   std::uint64_t events = 0;         ///< of the event queue
-  /// Real, not virtual: the processor time of the second thread up to the end of the level, if there is one.
-  double second_thread_s = 0;
+  // Of the second thread, up to the end of the level, if there is one. Real, not virtual, so no two runs have the same.
+  std::uint64_t ahead = 0;     ///< engine steps and prompts that were given to it
+  double second_thread_s = 0;  ///< its processor time, waiting included
 };
 
 /// Receives finished turns in the order of their end, a batch at a time, so that memory stays flat.

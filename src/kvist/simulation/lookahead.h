@@ -18,7 +18,8 @@ namespace kvist::simulation {
 /// already: the lookahead of conservative parallel simulation (Chandy and Misra, 1979). Until then an engine can be
 /// computed without regard to anything else.
 ///
-/// Everything that reaches an engine comes from a gateway, one `worker_hop` before. A gateway sends it when something
+/// What reaches an engine comes from a gateway, one `worker_hop` before; what else happens to it, and who reads it, is
+/// scheduled. A gateway sends it when something
 /// reaches itself: a request, a refusal, a deadline; these events are known one by one. A step's tokens make it send
 /// something only while it holds requests; otherwise they go to the client, whose next request takes `client_hop` and
 /// `gateway_time` more. Threads: one.

@@ -59,7 +59,8 @@ class SimulatedWorker {
   }
   /// See EngineDriver::look().
   void look(engine::DriverView& view) { driver_->look(view); }
-  [[nodiscard]] bool idle() const { return driver_->core().idle(); }
+  /// Nothing is under way, and nothing is on its way to the engine's queue.
+  [[nodiscard]] bool idle() const { return driver_->core().idle() && !driver_->next_wakeup(); }
   /// The tokens of answers that ended because the client left; no usage reports them.
   [[nodiscard]] const Lost& lost() const { return lost_; }
   /// The longest step that ended since the last call; zero if none did.

@@ -44,7 +44,7 @@ class VirtualTime {
   }
   /// The number of events so far.
   [[nodiscard]] std::uint64_t events() const { return events_; }
-  /// From here on it is told of what is scheduled. Requires: nothing is, and it outlives this object.
+  /// From here on it is told of what is scheduled. Requires: nothing is yet, and nothing is when it is no more.
   void tell(ScheduleObserver& observer) {
     KVIST_CHECK(queue_.empty(), "an event was scheduled that the observer does not know");
     observer_ = &observer;

@@ -29,7 +29,7 @@ void WorkAhead::order_certain(TimePoint now) {
     const std::uint32_t worker = timer.worker.value();
     // An engine that something else reaches before is computed when its instant comes.
     if (at < now || lookahead_.awaits_input(timer.worker) || !(*workers_)[worker].is_due_at(timer)) continue;
-    thread_.order(worker, at);
+    orders_ += thread_.order(worker, at) ? 1 : 0;
   }
 }
 
@@ -41,11 +41,15 @@ void WorkAhead::order_prompt(TimePoint at, const Event& event) {
   const std::uint32_t item = item_of_prompt(event);
   if (thread_.is_ordered(item)) return;  // another one, whose work goes before
   requests_[event.subject % kPrompts] = &network_->request_of(event);
-  thread_.order(item, at);
+  orders_ += thread_.order(item, at) ? 1 : 0;
 }
 
 bool WorkAhead::take_back(const Event& event) {
-  if (event.kind == EventKind::kWorkerTimer) return thread_.take_back(event.worker.value());
+  if (event.kind == EventKind::kWorkerTimer) {
+    // A timer that was armed anew goes off too, perhaps at the same instant, and is ignored.
+    const std::uint32_t worker = event.worker.value();
+    return (*workers_)[worker].is_due_at(event) && thread_.take_back(worker);
+  }
   const bool is_ordered = requests_[event.subject % kPrompts] == &network_->request_of(event);
   return is_ordered && thread_.take_back(item_of_prompt(event));
 }

@@ -35,6 +35,8 @@ class WorkAhead final : public ScheduleObserver, private SecondThread::Work {
   [[nodiscard]] bool is_ahead(WorkerId worker) const { return thread_.is_ordered(worker.value()); }
   /// A timer or a request has come. Returns whether its work is done.
   bool take_back(const Event& event);
+  /// So many steps and prompts were given to the second thread.
+  [[nodiscard]] std::uint64_t orders() const { return orders_; }
   /// See SecondThread::cpu_seconds().
   [[nodiscard]] double cpu_seconds() { return thread_.cpu_seconds(); }
 
@@ -55,8 +57,9 @@ class WorkAhead final : public ScheduleObserver, private SecondThread::Work {
   const GatewayGroup* gateways_;
   Network* network_;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;  // not ordered yet
-  std::array<TurnRequest*, kPrompts> requests_{};                          // of the orders
-  SecondThread thread_;                                                    // items: workers, then requests
+  std::uint64_t orders_ = 0;
+  std::array<TurnRequest*, kPrompts> requests_{};  // of the orders
+  SecondThread thread_;                            // items: workers, then requests
 };
 
 }  // namespace kvist::simulation

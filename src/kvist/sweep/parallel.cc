@@ -1,5 +1,7 @@
 #include "kvist/sweep/parallel.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -8,7 +10,9 @@
 namespace kvist::sweep {
 
 unsigned available_threads() {
-  return std::max(1U, std::thread::hardware_concurrency());
+  cpu_set_t cores;
+  if (::sched_getaffinity(0, sizeof cores, &cores) == 0) return static_cast<unsigned>(std::max(1, CPU_COUNT(&cores)));
+  return std::max(1U, std::thread::hardware_concurrency());  // a machine with more cores than the set has room for
 }
 
 void for_each_index(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& work) {

@@ -6,7 +6,7 @@
 
 namespace kvist::sweep {
 
-/// One per core, at least one.
+/// One per core that this process may use, at least one.
 [[nodiscard]] unsigned available_threads();
 
 /// Calls work(i) once for each i in [0, count), on at most `threads` threads (0: one per core), and returns when all

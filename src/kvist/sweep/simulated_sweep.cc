@@ -158,6 +158,7 @@ class SimulatedSweep {
     const std::scoped_lock lock(mutex_);
     if (!done) return note_failure(load, done.error());
     outcome_.speed.cpu_s += cpu_s;
+    outcome_.speed.ahead += done->back().ahead;
     for (std::size_t i = 0; i < done->size(); ++i) {
       note_success(load.levels[i], (*done)[i], counts[i], cpu_s / static_cast<double>(done->size()));
     }

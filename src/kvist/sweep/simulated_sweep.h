@@ -27,7 +27,9 @@ struct SimulationSpeed {
   std::uint64_t steps = 0;   ///< engine steps
   std::uint64_t events = 0;  ///< of the event queue
   double wall_s = 0;         ///< simulating and storing
-  double cpu_s = 0;          ///< processor time of all threads for both, which is the time on one core
+  /// Processor time of all threads for both: the time on one core, apart from second threads' waiting.
+  double cpu_s = 0;
+  std::uint64_t ahead = 0;  ///< steps and prompts that were given to second threads
 
   /// Virtual seconds and tokens per second of processor time; 0 if nothing was simulated.
   [[nodiscard]] double seconds_per_core() const { return cpu_s > 0 ? simulated_s / cpu_s : 0; }

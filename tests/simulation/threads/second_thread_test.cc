@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 #include "kvist/base/random.h"
@@ -74,6 +75,16 @@ class Held : public Recorded {
   }
   std::atomic<bool> goes_on = false;
 };
+
+TEST(SecondThread, ComputesWhatIsOrdered) {
+  Recorded work(2);
+  SecondThread thread(2, work);
+  ASSERT_TRUE(thread.order(1, at(7)));
+  while (work.computed == 0) std::this_thread::yield();
+  EXPECT_TRUE(thread.is_ordered(1)) << "until it is taken back";
+  EXPECT_TRUE(thread.take_back(1));
+  EXPECT_EQ(work.computed_for, (std::vector{TimePoint{}, at(7)}));
+}
 
 // While the second thread is busy orders pile up, until there is no room for another.
 TEST(SecondThread, RefusesOrdersBeyondItsRoom) {

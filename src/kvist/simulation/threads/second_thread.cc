@@ -30,7 +30,8 @@ bool SecondThread::order(std::uint32_t item, TimePoint at) {
   order.at = at;
   order.state.store(State::kOrdered, std::memory_order_release);
   ring_[given % kPlaces] = item;
-  given_.store(given + 1, std::memory_order_release);
+  // Not before anything that notify_one() looks at, or a thread that goes to sleep just now would be left asleep.
+  given_.store(given + 1, std::memory_order_seq_cst);
   given_.notify_one();
   return true;
 }
