@@ -17,7 +17,7 @@ SecondThread::SecondThread(std::size_t items, Work& work)
 
 SecondThread::~SecondThread() {
   stops_.store(true, std::memory_order_relaxed);
-  given_.fetch_add(1, std::memory_order_release);  // no order: run() looks at stops_ first
+  given_.fetch_add(1, std::memory_order_seq_cst);  // as in order(); no order: run() looks at stops_ first
   given_.notify_one();
   thread_.join();
 }
