@@ -238,7 +238,7 @@ class World {
   CacheKnowledge knowledge_{{.model = "m", .block_size = kBlockSize, .workers = 1}, requests_};
   std::vector<WorkerView> fleet_{1, WorkerView{.available = true, .events_exact = false, .limits = {}}};
   std::vector<std::uint32_t> in_flight_{0};
-  std::vector<CacheDepth> depths_{1};
+  CacheDepths depths_{1};
   TimePoint now_{std::chrono::seconds(1)};
   std::deque<std::pair<std::uint64_t, std::string>> buffer_;
   std::uint64_t next_ = 0;

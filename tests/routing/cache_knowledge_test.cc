@@ -31,7 +31,7 @@ class CacheKnowledgeTest : public ::testing::Test {
     const std::vector<kv::KvEvent> events{event};
     ASSERT_EQ(feed(caches_, worker, events), 0U);
   }
-  const std::vector<CacheDepth>& match(const BlockKeys& keys, bool with_in_flight = true) {
+  const CacheDepths& match(const BlockKeys& keys, bool with_in_flight = true) {
     caches_.match(view(keys), fleet_, in_flight_, with_in_flight, now_, depths_);
     return depths_;
   }
@@ -64,7 +64,7 @@ class CacheKnowledgeTest : public ::testing::Test {
   CacheKnowledge caches_{{.model = "m", .block_size = kBlockSize, .workers = 2}, requests_};
   std::vector<WorkerView> fleet_{2, WorkerView{.available = true, .events_exact = true, .limits = {}}};
   std::vector<std::uint32_t> in_flight_{0, 0};
-  std::vector<CacheDepth> depths_{2};
+  CacheDepths depths_{2};
   TimePoint now_{std::chrono::seconds(1)};
   std::uint64_t last_request_ = 0;
   WorkerId a_{0};
@@ -74,28 +74,28 @@ class CacheKnowledgeTest : public ::testing::Test {
 TEST_F(CacheKnowledgeTest, EventsDecideWhereTheyAreExact) {
   store(a_, 60);
   const BlockKeys keys = prompt();
-  EXPECT_EQ(match(keys)[0].blocks, 60U);
+  EXPECT_EQ(match(keys).blocks[0], 60U);
   EXPECT_EQ(trust(a_), CacheTrust::kExact);
-  EXPECT_EQ(match(keys)[1].blocks, 0U);
+  EXPECT_EQ(match(keys).blocks[1], 0U);
 }
 
 TEST_F(CacheKnowledgeTest, BlocksInFlightAndOfRequestsJustEndedCountBeforeTheirEvents) {
   const BlockKeys keys = prompt();
   const RequestHandle request = route(b_, keys);
   in_flight_[1] = kBlocks;
-  EXPECT_EQ(match(keys)[1].blocks, kBlocks);
-  EXPECT_EQ(match(keys, false)[1].blocks, 0U) << "the published costs of other modes count events";
+  EXPECT_EQ(match(keys).blocks[1], kBlocks);
+  EXPECT_EQ(match(keys, false).blocks[1], 0U) << "the published costs of other modes count events";
   finish(request, true, 1);
   in_flight_[1] = 0;
-  EXPECT_EQ(match(keys)[1].blocks, kBlocks);
+  EXPECT_EQ(match(keys).blocks[1], kBlocks);
   now_ += std::chrono::seconds(2);
-  EXPECT_EQ(match(keys)[1].blocks, 0U) << "the events had their time";
+  EXPECT_EQ(match(keys).blocks[1], 0U) << "the events had their time";
 }
 
 TEST_F(CacheKnowledgeTest, ARequestThatNeverGotComputedLeavesNothing) {
   const BlockKeys keys = prompt();
   finish(route(b_, keys), false, 0);
-  EXPECT_EQ(match(keys)[1].blocks, 0U);
+  EXPECT_EQ(match(keys).blocks[1], 0U);
 }
 
 TEST_F(CacheKnowledgeTest, WithoutEventsARoutedPromptCountsUntilItExpires) {
@@ -103,21 +103,21 @@ TEST_F(CacheKnowledgeTest, WithoutEventsARoutedPromptCountsUntilItExpires) {
   const BlockKeys keys = prompt();
   route(a_, keys);
   EXPECT_EQ(trust(a_), CacheTrust::kPredicted);
-  EXPECT_EQ(match(keys)[0].blocks, kBlocks);
+  EXPECT_EQ(match(keys).blocks[0], kBlocks);
   now_ += std::chrono::minutes(3);
-  EXPECT_EQ(match(keys)[0].blocks, 0U);
+  EXPECT_EQ(match(keys).blocks[0], 0U);
 }
 
 TEST_F(CacheKnowledgeTest, ABrokenStreamKeepsItsEventsAndTheRoutedPrompts) {
   store(a_, 60);
   const BlockKeys keys = prompt();
   fleet_[0].events_exact = false;
-  EXPECT_EQ(match(keys)[0].blocks, 60U);
+  EXPECT_EQ(match(keys).blocks[0], 60U);
   EXPECT_EQ(trust(a_), CacheTrust::kPredicted);
   fleet_[0].events_exact = true;
   route(a_, keys);
   fleet_[0].events_exact = false;
-  EXPECT_EQ(match(keys)[0].blocks, kBlocks) << "prompts are remembered of exact workers too";
+  EXPECT_EQ(match(keys).blocks[0], kBlocks) << "prompts are remembered of exact workers too";
 }
 
 TEST_F(CacheKnowledgeTest, WrongPredictionsLoseTheirWeightAndRecover) {
@@ -125,12 +125,12 @@ TEST_F(CacheKnowledgeTest, WrongPredictionsLoseTheirWeightAndRecover) {
   const BlockKeys keys = prompt();
   route(a_, keys);
   reset_events(caches_, a_);
-  std::uint32_t last = match(keys)[0].blocks;
+  std::uint32_t last = match(keys).blocks[0];
   EXPECT_EQ(last, kBlocks);
   std::uint32_t steepest = 0;
   for (int i = 0; i < 60; ++i) {
     answer(a_, keys, 0);
-    const std::uint32_t blocks = match(keys)[0].blocks;
+    const std::uint32_t blocks = match(keys).blocks[0];
     EXPECT_LE(blocks, last);
     steepest = std::max(steepest, last - blocks);
     last = blocks;
@@ -140,7 +140,7 @@ TEST_F(CacheKnowledgeTest, WrongPredictionsLoseTheirWeightAndRecover) {
   EXPECT_LE(steepest, kBlocks / 5) << "smoothly";
   EXPECT_EQ(report(a_).corrections, 60U);
   for (int i = 0; i < 40; ++i) answer(a_, keys, 1);
-  EXPECT_EQ(match(keys)[0].blocks, kBlocks);
+  EXPECT_EQ(match(keys).blocks[0], kBlocks);
 }
 
 TEST_F(CacheKnowledgeTest, ContradictedEventsAreNotTrustedUntilAnswersAgreeAgain) {
@@ -149,12 +149,12 @@ TEST_F(CacheKnowledgeTest, ContradictedEventsAreNotTrustedUntilAnswersAgreeAgain
   for (int i = 0; i < 40; ++i) answer(a_, keys, 0.2);
   EXPECT_NE(trust(a_), CacheTrust::kExact);
   EXPECT_EQ(report(a_).distrusted, 1U);
-  EXPECT_LT(match(keys)[0].blocks, kBlocks / 3);
+  EXPECT_LT(match(keys).blocks[0], kBlocks / 3);
   EXPECT_EQ(trust(b_), CacheTrust::kExact);
   store(a_, 1, 7);  // its events come
   for (int i = 0; i < 40; ++i) answer(a_, keys, 1);
   EXPECT_EQ(trust(a_), CacheTrust::kExact);
-  EXPECT_EQ(match(keys)[0].blocks, kBlocks);
+  EXPECT_EQ(match(keys).blocks[0], kBlocks);
 }
 
 TEST_F(CacheKnowledgeTest, AResetStreamIsTrustedAgain) {
@@ -165,7 +165,7 @@ TEST_F(CacheKnowledgeTest, AResetStreamIsTrustedAgain) {
   reset_events(caches_, a_);
   store(a_);
   EXPECT_EQ(trust(a_), CacheTrust::kExact);
-  EXPECT_EQ(match(keys)[0].blocks, kBlocks);
+  EXPECT_EQ(match(keys).blocks[0], kBlocks);
 }
 
 TEST_F(CacheKnowledgeTest, AnswersUnderWayDoNotContradictARestartedStream) {
@@ -215,7 +215,7 @@ TEST_F(CacheKnowledgeTest, EventsThatStopWhileTheWorkerStoresBlocksAreSilent) {
   caches_.on_progress(a_, now_);
   EXPECT_TRUE(report(a_).events_silent);
   EXPECT_EQ(trust(a_), CacheTrust::kPredicted);
-  EXPECT_EQ(match(keys)[0].blocks, kBlocks) << "what was told is still the best there is";
+  EXPECT_EQ(match(keys).blocks[0], kBlocks) << "what was told is still the best there is";
   store(a_, 1, 7);
   EXPECT_EQ(trust(a_), CacheTrust::kExact);
 }
@@ -270,25 +270,25 @@ TEST_F(CacheKnowledgeTest, AClearedCacheKeepsPredictionsOnlyOfPromptsToBeCompute
   const RequestHandle waiting = route(a_, uncomputed);
   const std::vector<kv::KvEvent> cleared{kv::AllBlocksCleared{}};
   feed(caches_, a_, cleared);
-  EXPECT_EQ(match(old)[0].blocks, 0U);
-  EXPECT_EQ(match(decoding)[0].blocks, 0U);
-  EXPECT_EQ(match(uncomputed)[0].blocks, kBlocks) << "its events come after the clear";
+  EXPECT_EQ(match(old).blocks[0], 0U);
+  EXPECT_EQ(match(decoding).blocks[0], 0U);
+  EXPECT_EQ(match(uncomputed).blocks[0], kBlocks) << "its events come after the clear";
   const std::uint64_t corrections = report(a_).corrections;
   usage(under_way, 0);
   EXPECT_EQ(report(a_).corrections, corrections) << "what it was promised was before";
   finish(waiting, false, 0);
-  EXPECT_EQ(match(uncomputed)[0].blocks, 0U) << "it never got computed";
+  EXPECT_EQ(match(uncomputed).blocks[0], 0U) << "it never got computed";
 }
 
 TEST_F(CacheKnowledgeTest, AnUnreportedClearIsNoticedByAFewAnswers) {
   fleet_[0].events_exact = false;
   for (std::uint32_t i = 0; i < 20; ++i) answer(a_, prompt(i), 0);
   for (std::uint32_t i = 0; i < CacheKnowledge::kDenials; ++i) {
-    EXPECT_GE(match(prompt(i))[0].blocks, kBlocks / 2) << i;
+    EXPECT_GE(match(prompt(i)).blocks[0], kBlocks / 2) << i;
     answer(a_, prompt(i), 0.2);
   }
-  EXPECT_EQ(match(prompt(19))[0].blocks, 0U) << "nobody has asked for it yet";
-  EXPECT_GT(match(prompt(1))[0].blocks, kBlocks / 2) << "it was computed again";
+  EXPECT_EQ(match(prompt(19)).blocks[0], 0U) << "nobody has asked for it yet";
+  EXPECT_GT(match(prompt(1)).blocks[0], kBlocks / 2) << "it was computed again";
 }
 
 TEST_F(CacheKnowledgeTest, BlocksBehindAnUnknownParentArePlacedByARoutedPrompt) {
@@ -361,7 +361,7 @@ TEST_F(CacheKnowledgeTest, ARestartedWorkerHasNoRoutedPrompts) {
   const BlockKeys keys = prompt();
   finish(route(a_, keys), true, 1);
   caches_.on_restarted(a_);
-  EXPECT_EQ(match(keys)[0].blocks, 0U);
+  EXPECT_EQ(match(keys).blocks[0], 0U);
 }
 
 TEST_F(CacheKnowledgeTest, RetriedRequestsCountForTheWorkerThatAnswers) {

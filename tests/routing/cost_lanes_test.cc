@@ -11,6 +11,7 @@
 
 #include "kvist/base/random.h"
 #include "kvist/routing/kv_policy.h"
+#include "kvist/routing/usable_worker.h"
 
 namespace kvist::routing::cost_lanes_test {
 namespace {
@@ -20,14 +21,17 @@ struct Case {
   CostLanes::Worker worker;
   bool has_prompts = false;
   CostLanes::Queue queue;
-  double uncached = 0, cached = 0, paid = 1;
+  UsableWorker usable;
 };
 
 /// The cost that the bounds are of, in double precision, if a worker's own share is what is given.
-double cost(const Case& one, const CostLanes::Query& query, double share) {
+double cost(const Case& one, const CostLanes::Query& query, std::uint32_t longest_prompt, double share) {
   const CostLanes::Worker& w = one.worker;
   const auto weight = [&](std::size_t i) { return w.own[i] + w.others * query.fleet[i]; };
-  const PrefillWork work{.uncached = one.uncached, .cached = one.cached};
+  const UsableWorker& usable = one.usable;
+  const PrefillWork work{.uncached = static_cast<double>(usable.prompt_tokens - usable.cached_tokens),
+                         .cached = static_cast<double>(usable.cached_tokens)};
+  const double paid = usable.paid(longest_prompt);
   const double prefill = weight(2) * work.uncached + weight(3) * work.pairs();
   const auto step_ms = [&](const CostLanes::Step& step, double of_context) {
     const double fleet = static_cast<double>(query.fleet_ratios[step.batch]);
@@ -46,13 +50,13 @@ double cost(const Case& one, const CostLanes::Query& query, double share) {
   }
   KvPolicy::Terms terms{.ttft_ms = queue + weight(0) + weight(1) * with,
                         .queue_ms = queue,
-                        .prefill_ms = prefill * one.paid,
+                        .prefill_ms = prefill * paid,
                         .fleet_prefill_ms = query.fleet[2] * work.uncached + query.fleet[3] * work.pairs(),
                         .held_up_ms = w.returning.held_up_ms(queue, prefill),
                         .own_ms = query.answer_tokens * with,
                         .crowding_ms = query.answer_tokens / 2 * w.batch * std::max(0.0, with - without),
-                        .interruption_ms = w.decoding * prefill * one.paid,
-                        .paid = one.paid};
+                        .interruption_ms = w.decoding * prefill * paid,
+                        .paid = paid};
   return KvPolicy::sum(terms, query.prices);
 }
 
@@ -61,7 +65,7 @@ class Fleet {
   explicit Fleet(std::uint64_t seed) : random_(seed), ratios_(300) {
     for (float& ratio : ratios_) ratio = static_cast<float>(between(0.3, 3));
     query_ = {.now_ms = between(0, 1e9),
-              .prompt_tokens = std::exp(between(0, 12)),
+              .prompt_tokens = std::floor(std::exp(between(0, 12))),
               .per_kv_token_ms = between(0, 1e-4),
               .fleet = {between(1, 60), between(0.5, 3), between(1e-3, 0.2), between(1e-8, 1e-5)},
               .fleet_ratios = ratios_,
@@ -69,6 +73,9 @@ class Fleet {
                          .later = between(0.2, 5),
                          .recomputed = random_.uniform() < 0.5 ? 0 : between(0, 40)},
               .answer_tokens = between(1, 8'000)};
+    lengths_differ_ = random_.uniform() < 0.3;
+    lack_copies_ = random_.uniform() < 0.4;
+    longest_prompt_ = static_cast<std::uint32_t>(query_.prompt_tokens * (lengths_differ_ ? between(1, 2) : 1));
     cases_.resize(static_cast<std::size_t>(random_.uniform_int(1, 50)));
     for (Case& one : cases_) make(one);
   }
@@ -76,20 +83,22 @@ class Fleet {
   void expect_bounds() {
     CostLanes lanes(cases_.size());
     lanes.set_base(query_.now_ms - between(0, 8'000));
-    CostLanes::Request request;
-    for (std::vector<float>* row : {&request.uncached, &request.pairs, &request.paid})
-      row->resize(CostLanes::padded(cases_.size()));
+    const std::size_t size = CostLanes::padded(cases_.size());
+    std::vector<std::uint32_t> tokens(size), cached(size), missing(size);
     for (std::size_t i = 0; i < cases_.size(); ++i) {
       const Case& one = cases_[i];
       const WorkerId id(static_cast<std::uint32_t>(i));
       // What was there before must not be left over.
       lanes.set(id, cases_.front().worker, &cases_.front().queue, query_.now_ms);
       lanes.set(id, one.worker, one.has_prompts ? &one.queue : nullptr, query_.now_ms);
-      request.uncached[i] = static_cast<float>(one.uncached);
-      request.pairs[i] = static_cast<float>(PrefillWork{.uncached = one.uncached, .cached = one.cached}.pairs());
-      request.paid[i] = static_cast<float>(one.paid);
+      tokens[i] = one.usable.prompt_tokens;
+      cached[i] = one.usable.cached_tokens;
+      missing[i] = one.usable.replicate_tokens;
     }
-    std::vector<float> bounds(CostLanes::padded(cases_.size()));
+    CostLanes::Request request{.prompt_tokens = longest_prompt_, .cached = cached};
+    if (lengths_differ_) request.tokens = tokens;
+    if (lack_copies_) request.missing = missing;
+    std::vector<float> bounds(size);
     lanes.bound(query_, request, bounds);
     std::vector<float> elsewhere(bounds.size());
     lanes.bound(query_, request, elsewhere, CostLanes::Instructions::kAnyMachine);
@@ -97,9 +106,9 @@ class Fleet {
     for (std::size_t i = 0; i < cases_.size(); ++i) {
       const CostLanes::Worker& worker = cases_[i].worker;
       const auto bound = static_cast<double>(bounds[i]);
-      const double least = cost(cases_[i], query_, worker.least_share);
+      const double least = cost(cases_[i], query_, longest_prompt_, worker.least_share);
       EXPECT_LE(bound, least);
-      EXPECT_LE(bound, cost(cases_[i], query_, worker.share));
+      EXPECT_LE(bound, cost(cases_[i], query_, longest_prompt_, worker.share));
       if (worker.least_share == worker.share) {
         EXPECT_GE(bound, least * 0.95 - 2) << "it is no closer bound than needed";
       }
@@ -131,12 +140,18 @@ class Fleet {
                  .steps = between(0, 3),
                  .head = {.uncached = between(0, 100'000), .pairs = between(0, 1e9)},
                  .after = {.uncached = between(0, 200'000), .pairs = between(0, 1e10)}};
-    one.cached = random_.uniform() < 0.5 ? 0 : between(0, query_.prompt_tokens);
-    one.uncached = query_.prompt_tokens - one.cached;
-    one.paid = random_.uniform() < 0.8 ? 1 : between(0, 1);
+    UsableWorker& usable = one.usable;
+    const auto count = [&](double most) { return static_cast<std::uint32_t>(between(0, most)); };
+    usable.prompt_tokens = static_cast<std::uint32_t>(query_.prompt_tokens);
+    if (lengths_differ_) usable.prompt_tokens += count(longest_prompt_ - usable.prompt_tokens + 1);
+    usable.cached_tokens = random_.uniform() < 0.5 ? 0 : count(usable.prompt_tokens + 1);
+    if (lack_copies_ && random_.uniform() < 0.5) usable.replicate_tokens = count(longest_prompt_ + 1);
   }
 
   RandomStream random_;
+  std::uint32_t longest_prompt_ = 0;
+  bool lengths_differ_ = false;
+  bool lack_copies_ = false;
   std::vector<float> ratios_;
   CostLanes::Query query_;
   std::vector<Case> cases_;

@@ -108,7 +108,7 @@ class EventsElsewhere : public ::testing::Test {
   }
   std::uint32_t depth(const BlockKeys& keys) {
     caches_.match(view(keys), fleet_, in_flight_, true, now_, depths_);
-    return depths_[0].blocks;
+    return depths_.blocks[0];
   }
   RequestHandle route(const BlockKeys& keys) {
     (void)depth(keys);
@@ -126,7 +126,7 @@ class EventsElsewhere : public ::testing::Test {
       requests_};
   std::vector<WorkerView> fleet_{1, WorkerView{.available = true, .events_exact = true, .limits = {}}};
   std::vector<std::uint32_t> in_flight_{0};
-  std::vector<CacheDepth> depths_{1};
+  CacheDepths depths_{1};
   std::vector<std::pair<WorkerId, kv::ExternalHash>> asked_;
   TimePoint now_{std::chrono::seconds(1)};
   std::uint64_t last_request_ = 0;

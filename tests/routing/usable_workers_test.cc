@@ -18,6 +18,10 @@ std::vector<std::uint32_t> ids(const UsableWorkers& usable) {
   return ids;
 }
 
+std::vector<std::uint32_t> blocks(std::vector<std::uint32_t> by_worker) {
+  return by_worker;
+}
+
 TEST(UsableWorkers, AFleetThatIsStillTheSameIsNotReadAgain) {
   std::vector<WorkerView> fleet = fleet_of(4);
   fleet[2].available = false;
@@ -49,13 +53,14 @@ TEST(UsableWorkers, WhatOneRequestFoundIsNotThereForTheNext) {
   const std::vector<WorkerView> fleet = fleet_of(3);
   UsableWorkers usable(3);
   (void)usable.begin_with_available(FleetView(fleet, 1), 100);
-  usable.set_cached(WorkerId(1), 64);
-  usable.replicate([](const UsableWorker& one) { return one.cached_tokens > 0 ? 0U : 32U; });
-  std::vector<std::uint32_t> others(usable.others().begin(), usable.others().end());
-  std::ranges::sort(others);
-  EXPECT_EQ(others, (std::vector<std::uint32_t>{0, 1, 2}));
+  usable.set_cached(blocks({0, 2, 0}), 32);
+  usable.replicate(blocks({0, 2, 1}), 2, 32);
+  EXPECT_EQ(usable.at(WorkerId(0)).replicate_tokens, 64U);
+  EXPECT_EQ(usable.at(WorkerId(1)).replicate_tokens, 0U);
+  EXPECT_EQ(usable.at(WorkerId(2)).replicate_tokens, 32U);
+  EXPECT_TRUE(usable.others().empty()) << "the prompt has one length";
   EXPECT_FALSE(usable.begin_with_available(FleetView(fleet, 1), 100));
-  EXPECT_TRUE(usable.others().empty());
+  EXPECT_TRUE(usable.missing().empty());
   EXPECT_EQ(usable.at(WorkerId(1)).cached_tokens, 0U);
   EXPECT_EQ(usable.at(WorkerId(2)).replicate_tokens, 0U);
 }
@@ -64,12 +69,11 @@ TEST(UsableWorkers, WhoWasLeftOutOfOneRequestMayTakeTheNext) {
   const std::vector<WorkerView> fleet = fleet_of(3);
   UsableWorkers usable(3);
   (void)usable.begin_with_available(FleetView(fleet, 1), 100);
-  usable.set_cached(WorkerId(2), 64);
+  usable.set_cached(blocks({1, 0, 2}), 32);
   usable.erase_if([](const UsableWorker& one) { return one.worker == WorkerId(0); });
   EXPECT_EQ(ids(usable), (std::vector<std::uint32_t>{1, 2}));
   EXPECT_EQ(usable.at(WorkerId(2)).cached_tokens, 64U);
-  ASSERT_EQ(usable.others().size(), 1U);
-  EXPECT_EQ(usable[usable.others().front()].worker, WorkerId(2));
+  EXPECT_EQ(usable.cached()[0], 0U) << "it is not usable";
   EXPECT_TRUE(usable.begin_with_available(FleetView(fleet, 1), 100));
   EXPECT_EQ(ids(usable), (std::vector<std::uint32_t>{0, 1, 2}));
 }
@@ -83,7 +87,35 @@ TEST(UsableWorkers, LengthsOfThePromptMayDiffer) {
   EXPECT_EQ(usable.prompt_tokens(), 100U);
   EXPECT_EQ(usable.least_prompt_tokens(), 90U);
   EXPECT_EQ(std::vector<std::uint32_t>(usable.others().begin(), usable.others().end()),
-            (std::vector<std::uint32_t>{1, 2}));
+            (std::vector<std::uint32_t>{1}));
+  EXPECT_EQ(usable.cached()[2], 32U);
+}
+
+TEST(UsableWorkers, TheLastTokenIsComputedWhateverIsCached) {
+  std::vector<WorkerView> fleet = fleet_of(7);  // more than fit into whole lanes
+  fleet[1].available = false;
+  UsableWorkers usable(7);
+  (void)usable.begin_with_available(FleetView(fleet, 1), 96);
+  usable.set_cached(blocks({3, 3, 2, 1, 0, ~0U, 3}), 32);
+  const std::vector<std::uint32_t> cached(usable.cached().begin(), usable.cached().begin() + 7);
+  EXPECT_EQ(cached, (std::vector<std::uint32_t>{64, 0, 64, 32, 0, 64, 64}));
+  (void)usable.begin_with_available(FleetView(fleet, 1), 0);
+  usable.set_cached(blocks({3, 3, 2, 1, 0, 0, 3}), 32);
+  EXPECT_EQ(std::ranges::count(usable.cached(), 0U), std::ssize(usable.cached())) << "there is no token";
+}
+
+TEST(UsableWorkers, WhoHasMoreCachedThanTheBestSoFarIsVisited) {
+  const std::vector<WorkerView> fleet = fleet_of(9);
+  UsableWorkers usable(9);
+  (void)usable.begin_with_available(FleetView(fleet, 1), 1'000);
+  usable.set_cached(blocks({1, 0, 3, 2, 3, 4, 0, 0, 5}), 32);
+  std::vector<std::uint32_t> visited;
+  std::uint32_t most = 32;
+  usable.for_each_cached_above(most, [&](WorkerId worker, std::uint32_t tokens) {
+    visited.push_back(worker.value());
+    most = tokens;
+  });
+  EXPECT_EQ(visited, (std::vector<std::uint32_t>{2, 5, 8}));
 }
 
 }  // namespace

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
-#include <type_traits>
 #include <utility>
 
 #include "kvist/base/check.h"
+#include "kvist/routing/worker_lanes.h"
 
 namespace kvist::routing {
 namespace {
@@ -55,6 +54,7 @@ CacheKnowledge::CacheKnowledge(Options options, RoutedRequests& requests)
       workers_(options.workers),
       weights_(options.workers),
       sure_(options.workers, kTakenAtWord),
+      unsure_(options.workers),
       requests_(&requests),
       by_events_(options.workers),
       by_prediction_(options.workers),
@@ -72,9 +72,23 @@ void CacheKnowledge::weigh(WorkerId id) {
   note(id.value(), kTakenAtWord, weights.events == 1 && weights.with_events == CacheTrust::kExact);
 }
 
+inline CacheDepth CacheKnowledge::depth(std::size_t i, std::uint32_t in_flight, bool with_in_flight,
+                                        const LowerTiers& below) const {
+  const Weights& weights = weights_[i];
+  CacheDepth depth{.held = scaled(by_events_[i], weights.events), .lower_tiers = below.blocks};
+  depth.blocks = below.discount == 0 ? depth.held : scaled(by_events_[i] - below.discount, weights.events);
+  if (weights.trust((sure_[i] & kEventsExact) != 0) == CacheTrust::kExact) {
+    if (with_in_flight) depth.blocks = std::max({depth.blocks, in_flight, recently_ended_depths_[i]});
+  } else if (by_prediction_[i] > 0) {
+    depth.blocks = std::max(depth.blocks, scaled(by_prediction_[i], weights.predicted));
+  }
+  depth.held = std::max(depth.held, depth.blocks);
+  return depth;
+}
+
 void CacheKnowledge::match(std::span<const kv::BlockHash> prompt, const FleetView& fleet,
                            std::span<const std::uint32_t> in_flight, bool with_in_flight, TimePoint now,
-                           std::span<CacheDepth> depths, std::initializer_list<PrefixUse::LookUp> besides) {
+                           CacheDepths& depths, std::initializer_list<PrefixUse::LookUp> besides) {
   now_ = now;
   routed_.expire(now);
   recently_ended_.expire(now);
@@ -84,51 +98,55 @@ void CacheKnowledge::match(std::span<const kv::BlockHash> prompt, const FleetVie
   KVIST_CHECK(besides.size() + 2 <= look_ups.size(), "there is room for the look-ups of others");
   std::ranges::copy(besides, look_ups.begin() + 2);
   PrefixUse::match(prompt, std::span(look_ups).first(besides.size() + 2));
-  static_assert(std::is_trivially_copyable_v<CacheDepth>);
-  std::memset(static_cast<void*>(depths.data()), 0,
-              depths.size_bytes());  // a loop over members takes ten times as long
-  find_known(in_flight);
+  take_at_word(in_flight, with_in_flight, depths);
+  find_known();
   follow(fleet);
+  if (unsure_ == 0 && lower_tiers_.empty()) return;
   auto lower = lower_tiers_.begin();
   constexpr std::size_t kAhead = 8;
   for (std::size_t k = 0; k < known_.size(); ++k) {
-    if (const std::size_t ahead = known_[std::min(k + kAhead, known_.size() - 1)].value(); sure_[ahead] != kSure) {
+    if (const std::size_t ahead = known_[std::min(k + kAhead, known_.size() - 1)].value(); sure_[ahead] != kSure)
       __builtin_prefetch(&weights_[ahead]);
-      __builtin_prefetch(&fleet[ahead].events_exact);
-    }
     const WorkerId worker = known_[k];
     const std::size_t i = worker.value();
     const bool has_lower = lower != lower_tiers_.end() && lower->worker == worker;
-    if (sure_[i] == kSure && !has_lower) {
-      const std::uint32_t under_way = with_in_flight ? std::max(in_flight[i], recently_ended_depths_[i]) : 0;
-      depths[i].blocks = depths[i].held = std::max(by_events_[i], under_way);
-    } else {
-      depths[i] = depth(i, fleet[i].events_exact, in_flight[i], with_in_flight, has_lower ? *lower++ : LowerTiers());
-    }
+    if (sure_[i] == kSure && !has_lower) continue;
+    depths.set(worker, depth(i, in_flight[i], with_in_flight, has_lower ? *lower++ : LowerTiers()));
   }
+}
+
+// As if all events were exact and every block in device memory, as it nearly always is.
+void CacheKnowledge::take_at_word(std::span<const std::uint32_t> in_flight, bool with_in_flight, CacheDepths& depths) {
+  const std::size_t workers = by_events_.size();
+  any_depth_.resize(workers);
+  const auto take = [&](std::size_t at, auto load, auto store, auto highest) {
+    const auto events = load(by_events_.data() + at);
+    const auto ended = load(recently_ended_depths_.data() + at);
+    const auto flying = load(in_flight.data() + at);
+    const auto blocks = with_in_flight ? highest(events, highest(flying, ended)) : events;
+    store(depths.blocks.data() + at, blocks);
+    store(depths.held.data() + at, blocks);
+    store(any_depth_.data() + at, events | ended | flying | load(by_prediction_.data() + at));
+  };
+  std::size_t at = 0;
+  for (; at + WorkerLanes::kLanes <= workers; at += WorkerLanes::kLanes) {
+    take(
+        at, [](const std::uint32_t* from) { return WorkerLanes::load(from); },
+        [](std::uint32_t* to, const auto& lanes) { WorkerLanes::store(to, lanes); },
+        [](const auto& a, const auto& b) { return WorkerLanes::highest(a, b); });
+  }
+  for (; at < workers; ++at) {
+    take(
+        at, [](const std::uint32_t* from) { return *from; }, [](std::uint32_t* to, std::uint32_t one) { *to = one; },
+        [](std::uint32_t a, std::uint32_t b) { return std::max(a, b); });
+  }
+  std::ranges::fill(depths.lower_tiers, 0U);
 }
 
 // Most workers of a large fleet know nothing of a prompt. Which ones do is not foreseeable, so they are found without a
 // branch for each.
-void CacheKnowledge::find_known(std::span<const std::uint32_t> in_flight) {
-  using Lanes = std::uint32_t __attribute__((vector_size(16)));
-  constexpr std::size_t kLanes = sizeof(Lanes) / sizeof(std::uint32_t);
-  const std::size_t workers = by_events_.size();
-  const std::array<const std::uint32_t*, 3> others = {by_prediction_.data(), in_flight.data(),
-                                                      recently_ended_depths_.data()};
-  any_depth_.resize(workers);
-  std::size_t whole = 0;
-  for (; whole + kLanes <= workers; whole += kLanes) {
-    const auto load = [&](const std::uint32_t* from) {
-      Lanes lanes;
-      std::memcpy(&lanes, from + whole, sizeof lanes);
-      return lanes;
-    };
-    const Lanes any = load(by_events_.data()) | load(others[0]) | load(others[1]) | load(others[2]);
-    std::memcpy(any_depth_.data() + whole, &any, sizeof any);
-  }
-  for (std::size_t i = whole; i < workers; ++i)
-    any_depth_[i] = by_events_[i] | others[0][i] | others[1][i] | others[2][i];
+void CacheKnowledge::find_known() {
+  const std::size_t workers = any_depth_.size();
   known_.resize(workers);
   std::size_t count = 0;
   for (std::size_t i = 0; i < workers; ++i) {
@@ -146,21 +164,9 @@ void CacheKnowledge::follow(const FleetView& fleet) {
 
 void CacheKnowledge::note(std::size_t worker, std::uint8_t bit, bool is_so) {
   std::uint8_t& bits = sure_[worker];
+  unsure_ -= bits == kSure ? 0 : 1;
   bits = static_cast<std::uint8_t>(is_so ? bits | bit : bits & ~bit);
-}
-
-CacheDepth CacheKnowledge::depth(std::size_t i, bool events_exact, std::uint32_t in_flight, bool with_in_flight,
-                                 const LowerTiers& below) const {
-  const Weights& weights = weights_[i];
-  CacheDepth depth{.held = scaled(by_events_[i], weights.events), .lower_tiers = below.blocks};
-  depth.blocks = below.discount == 0 ? depth.held : scaled(by_events_[i] - below.discount, weights.events);
-  if (weights.trust(events_exact) == CacheTrust::kExact) {
-    if (with_in_flight) depth.blocks = std::max({depth.blocks, in_flight, recently_ended_depths_[i]});
-  } else if (by_prediction_[i] > 0) {
-    depth.blocks = std::max(depth.blocks, scaled(by_prediction_[i], weights.predicted));
-  }
-  depth.held = std::max(depth.held, depth.blocks);
-  return depth;
+  unsure_ += bits == kSure ? 0 : 1;
 }
 
 void CacheKnowledge::look_up(std::span<const kv::BlockHash> prompt) {

@@ -35,6 +35,23 @@ struct CacheDepth {
   std::uint32_t lower_tiers = 0;  ///< how many of them are outside of device memory, by the events
 };
 
+/// The same of all workers, by WorkerId.
+struct CacheDepths {
+  explicit CacheDepths(std::size_t workers) : blocks(workers), held(workers), lower_tiers(workers) {}
+  std::vector<std::uint32_t> blocks, held, lower_tiers;
+
+  [[nodiscard]] CacheDepth operator[](WorkerId worker) const {
+    const std::size_t i = worker.value();
+    return {.blocks = blocks[i], .held = held[i], .lower_tiers = lower_tiers[i]};
+  }
+  void set(WorkerId worker, const CacheDepth& depth) {
+    const std::size_t i = worker.value();
+    blocks[i] = depth.blocks;
+    held[i] = depth.held;
+    lower_tiers[i] = depth.lower_tiers;
+  }
+};
+
 /// How well one worker's cache is known, for metrics.
 struct CacheTrustReport {
   CacheTrust trust = CacheTrust::kNone;
@@ -82,11 +99,11 @@ class CacheKnowledge {
   CacheKnowledge(const CacheKnowledge&) = delete;
   CacheKnowledge& operator=(const CacheKnowledge&) = delete;
 
-  /// Sets depths[w] for every worker of the fleet. `in_flight` is, per worker, the number of leading blocks that its
+  /// Sets the depth of every worker of the fleet. `in_flight` is, per worker, the number of leading blocks that its
   /// requests use (LoadTracker). If `with_in_flight` is false, these do not count, nor do those of requests that ended
   /// a moment ago. `besides` are made at the same time, and may be the one that fills `in_flight`.
   void match(std::span<const kv::BlockHash> prompt, const FleetView& fleet, std::span<const std::uint32_t> in_flight,
-             bool with_in_flight, TimePoint now, std::span<CacheDepth> depths,
+             bool with_in_flight, TimePoint now, CacheDepths& depths,
              std::initializer_list<PrefixUse::LookUp> besides = {});
   /// Of the last match(): in ascending order, the workers that may have a depth that is not 0.
   [[nodiscard]] std::span<const WorkerId> known() const { return known_; }
@@ -180,10 +197,11 @@ class CacheKnowledge {
   void weigh(WorkerId id);
   void weigh_prediction(const RoutedRequest& request, std::uint64_t by_prediction, std::uint64_t cached_tokens);
   [[nodiscard]] bool blocks_were_due(const RoutedRequest& request, std::uint64_t output_tokens) const;
-  [[nodiscard]] CacheDepth depth(std::size_t worker, bool events_exact, std::uint32_t in_flight, bool with_in_flight,
+  [[nodiscard]] CacheDepth depth(std::size_t worker, std::uint32_t in_flight, bool with_in_flight,
                                  const LowerTiers& below) const;
   void look_up(std::span<const kv::BlockHash> prompt);
-  void find_known(std::span<const std::uint32_t> in_flight);
+  void take_at_word(std::span<const std::uint32_t> in_flight, bool with_in_flight, CacheDepths& depths);
+  void find_known();
   void follow(const FleetView& fleet);
   void note(std::size_t worker, std::uint8_t bit, bool is_so);
   void weigh_lower_tiers(std::span<const kv_index::LowerTierMatch> found);
@@ -205,6 +223,7 @@ class CacheKnowledge {
   // events are exact, as of fleet_version_, and by the weights they are taken at their word.
   static constexpr std::uint8_t kEventsExact = 1, kTakenAtWord = 2, kSure = 3;
   std::vector<std::uint8_t> sure_;
+  std::size_t unsure_;  // how many are not kSure
   std::uint64_t fleet_version_ = 0;
   RoutedRequests* requests_;
   // Results of the last match(), by WorkerId.

@@ -31,6 +31,7 @@ CostFloor::CostFloor(const Forecaster& forecaster, const LoadTracker& loads, std
       fleet_ratios_(1, 1),
       lanes_(workers),
       requests_(CostLanes::padded(workers)),
+      waiting_(CostLanes::padded(workers)),
       doubt_(CostLanes::padded(workers), 1) {
   for (std::uint32_t i = 0; i < workers; ++i) mark(WorkerId(i));
 }
@@ -91,6 +92,7 @@ void CostFloor::summarize(WorkerId id, const Summary& summary) {
   idle_ += static_cast<std::size_t>(summary.requests == 0) - static_cast<std::size_t>(known.requests == 0);
   known = summary;
   requests_[id.value()] = static_cast<float>(summary.requests);
+  waiting_[id.value()] = static_cast<float>(summary.waiting);
   doubt_[id.value()] = static_cast<float>(KvPolicy::possible_cost(1, true, summary.known));
 }
 
@@ -239,8 +241,8 @@ void CostFloor::keep_idle(std::span<float> costs) const {
   const CostLanes::Lanes none = {};
   const CostLanes::Lanes never = {kNever, kNever, kNever, kNever};
   for (std::size_t at = 0; at < costs.size(); at += CostLanes::kLanes) {
-    const auto is_idle = CostLanes::load(requests_.data() + at) <= none;
-    CostLanes::store(costs.data() + at, is_idle ? CostLanes::load(costs.data() + at) : never);
+    const auto is_idle = WorkerLanes::load(requests_.data() + at) <= none;
+    WorkerLanes::store(costs.data() + at, is_idle ? WorkerLanes::load(costs.data() + at) : never);
   }
 }
 

@@ -19,6 +19,7 @@
 #include "kvist/routing/prefill_queue.h"
 #include "kvist/routing/returning_requests.h"
 #include "kvist/routing/usable_worker.h"
+#include "kvist/routing/worker_lanes.h"
 #include "kvist/spec/step_time_spec.h"
 
 namespace kvist::routing {
@@ -53,11 +54,15 @@ class CostFloor {
 
   // Of the last refresh().
   /// What KvPolicy::fleet_of() asks of a worker, and of all together.
-  [[nodiscard]] std::uint32_t waiting(WorkerId worker) const { return summaries_[worker.value()].waiting; }
+  [[nodiscard]] std::uint32_t waiting(WorkerId worker) const {
+    return static_cast<std::uint32_t>(waiting_[worker.value()]);
+  }
   [[nodiscard]] double error(WorkerId worker) const { return summaries_[worker.value()].error; }
   [[nodiscard]] const KvPolicy::Sums& sums() const { return sums_; }
   /// The worker's requests in flight.
-  [[nodiscard]] std::uint32_t requests(WorkerId worker) const { return summaries_[worker.value()].requests; }
+  [[nodiscard]] std::uint32_t requests(WorkerId worker) const {
+    return static_cast<std::uint32_t>(requests_[worker.value()]);
+  }
   /// How many workers have none.
   [[nodiscard]] std::size_t idle() const { return idle_; }
   /// At most Forecast::known.
@@ -80,10 +85,22 @@ class CostFloor {
   [[nodiscard]] double bound(const UsableWorker& usable, std::uint64_t displaced_blocks, const Query& query) const;
   /// Makes the bounds in `costs` infinite for all workers but idle ones.
   void keep_idle(std::span<float> costs) const;
-  /// Calls visit(worker) for each one whose possible cost (KvPolicy) may be at most `most`, if its cost is at least
-  /// that in `costs` and the cheapest worker has so many requests.
+  /// Of whose possible cost (KvPolicy) may be at most `most`, if a worker's cost is at least that in `costs` and the
+  /// cheapest one has so many requests.
+  struct Tie {
+    std::span<const float> costs;
+    double most = 0;
+    std::uint32_t requests = 0;
+  };
+  /// What decides within a tie: the more cached tokens, then the fewer requests that wait.
+  struct Rank {
+    std::uint32_t cached = 0;
+    float waiting = std::numeric_limits<float>::max();
+  };
+  /// Calls visit(worker) for each one that may be in the tie and, with as many `cached` tokens, is not behind `least`,
+  /// which visit() may raise. Now and then for others too.
   template <class Visit>
-  void for_each_possible(std::span<const float> costs, double most, std::uint32_t requests, Visit visit) const;
+  void for_each_in(const Tie& tie, std::span<const std::uint32_t> cached, const Rank& least, Visit visit) const;
 
  private:
   // Times are milliseconds, points in time those since the clock's epoch.
@@ -119,6 +136,11 @@ class CostFloor {
   [[nodiscard]] static double least_share(const Worker& w, double now) {
     return std::max(0.0, w.share - kShareFall * 1e-3 * (now - w.computed_at));
   }
+  // Unusable workers have an infinite cost.
+  [[nodiscard]] static float most_in(const Tie& tie) {
+    constexpr float kRounding = 1 + 1e-5F;
+    return std::min(static_cast<float>(tie.most) * kRounding, std::numeric_limits<float>::max());
+  }
   void refresh(Worker& w, WorkerId id, TimePoint now);
   void refresh_old(TimePoint now);
   void prefetch(WorkerId worker) const;
@@ -147,24 +169,31 @@ class CostFloor {
   std::size_t idle_;
   std::vector<float> fleet_ratios_;  // of the fleet's model, by batch size; at least one
   CostLanes lanes_;
-  std::vector<float> requests_;  // by WorkerId, in whole lanes, as is the next
-  std::vector<float> doubt_;     // what a possible cost is of a cost, if the worker has fewer requests
+  // By WorkerId, in whole lanes.
+  std::vector<float> requests_;
+  std::vector<float> waiting_;
+  std::vector<float> doubt_;  // what a possible cost is of a cost, if the worker has fewer requests
 };
 
 template <class Visit>
-void CostFloor::for_each_possible(std::span<const float> costs, double most, std::uint32_t requests,
-                                  Visit visit) const {
-  constexpr float kRounding = 1 + 1e-5F;
-  // Unusable workers have an infinite cost.
-  const float limit = std::min(static_cast<float>(most) * kRounding, std::numeric_limits<float>::max());
-  const auto fewer = static_cast<float>(requests);
-  const CostLanes::Lanes others = {1, 1, 1, 1};
-  const CostLanes::Lanes bounds = {fewer, fewer, fewer, fewer};
-  for (std::size_t at = 0; at < costs.size(); at += CostLanes::kLanes) {
-    const CostLanes::Lanes doubted = CostLanes::load(doubt_.data() + at);
-    const CostLanes::Lanes factor = CostLanes::load(requests_.data() + at) < bounds ? doubted : others;
+void CostFloor::for_each_in(const Tie& tie, std::span<const std::uint32_t> cached, const Rank& least,
+                            Visit visit) const {
+  using Lanes = CostLanes::Lanes;
+  const float limit = most_in(tie);
+  const auto fewer = static_cast<float>(tie.requests);
+  const Lanes others = {1, 1, 1, 1};
+  const Lanes bounds = {fewer, fewer, fewer, fewer};
+  constexpr float kNever = std::numeric_limits<float>::infinity();
+  const Lanes never = {kNever, kNever, kNever, kNever};
+  for (std::size_t at = 0; at < tie.costs.size(); at += CostLanes::kLanes) {
+    const Lanes doubted = WorkerLanes::load(doubt_.data() + at);
+    const Lanes factor = WorkerLanes::load(requests_.data() + at) < bounds ? doubted : others;
+    const auto tokens = WorkerLanes::load(cached.data() + at);
+    const auto few_wait = WorkerLanes::load(waiting_.data() + at) <= WorkerLanes::all(least.waiting);
+    const auto most_cached = WorkerLanes::all(least.cached);
+    const auto is_ahead = (tokens > most_cached) | ((tokens == most_cached) & few_wait);
     std::array<float, CostLanes::kLanes> possible = {};
-    CostLanes::store(possible.data(), CostLanes::load(costs.data() + at) * factor);
+    WorkerLanes::store(possible.data(), is_ahead ? WorkerLanes::load(tie.costs.data() + at) * factor : never);
     CostLanes::for_each_up_to(possible, limit,
                               [&](std::uint32_t lane) { visit(WorkerId(static_cast<std::uint32_t>(at) + lane)); });
   }

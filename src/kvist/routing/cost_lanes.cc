@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "kvist/routing/kv_policy.h"
@@ -51,7 +52,7 @@ float CostLanes::at_least_so_many(std::span<const float> values, std::size_t wan
   std::array<Lanes, kMostRows> least;
   least.fill(all(kMost));
   for (std::size_t at = 0, row = 0; at < values.size(); at += kLanes, row = row + 1 == rows ? 0 : row + 1)
-    least[row] = lowest(least[row], load(values.data() + at));
+    least[row] = lowest(least[row], WorkerLanes::load(values.data() + at));
   Lanes most = least[0];
   for (std::size_t row = 1; row < rows; ++row) most = highest(most, least[row]);
   return std::max({most[0], most[1], most[2], most[3]});
@@ -123,6 +124,7 @@ namespace any_machine {
 #define KVIST_COST_LANES_AVX2
 #pragma GCC push_options
 #pragma GCC target("avx2")
+#define KVIST_COST_LANES_GATHER
 namespace avx2 {
 #include "kvist/routing/cost_lanes_bound.inc"
 }  // namespace avx2

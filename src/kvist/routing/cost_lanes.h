@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "kvist/routing/kv_policy.h"
 #include "kvist/routing/prefill_queue.h"
 #include "kvist/routing/returning_requests.h"
+#include "kvist/routing/worker_lanes.h"
 
 namespace kvist::routing {
 
@@ -22,22 +22,12 @@ namespace kvist::routing {
 /// worker's room. Both only add to the cost. Threads: one.
 class CostLanes {
  public:
-  static constexpr std::size_t kLanes = 4;
-  using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
-  [[nodiscard]] static Lanes load(const float* from) {
-    Lanes lanes;
-    std::memcpy(&lanes, from, sizeof lanes);
-    return lanes;
-  }
-  static void store(float* to, Lanes lanes) { std::memcpy(to, &lanes, sizeof lanes); }
+  static constexpr std::size_t kLanes = WorkerLanes::kLanes;
+  using Lanes = WorkerLanes::Floats;
   /// How many floats one per worker takes in whole lanes and whole blocks.
   [[nodiscard]] static std::size_t padded(std::size_t workers) {
     static_assert(CostBlock::kWorkers % kLanes == 0);
     return (workers + CostBlock::kWorkers - 1) / CostBlock::kWorkers * CostBlock::kWorkers;
-  }
-  static void fill(std::span<float> to, float value) {
-    const Lanes lanes = {value, value, value, value};
-    for (std::size_t at = 0; at < to.size(); at += kLanes) store(to.data() + at, lanes);
   }
   /// Calls visit(i) for each place where `values` is at most `most`, which visit() may lower. Requires: values come in
   /// whole lanes; visit() only changes the value that it is called for.
@@ -85,11 +75,12 @@ class CostLanes {
     KvPolicy::Prices prices;
     double answer_tokens = 0;
   };
-  /// The request at each worker, in whole lanes.
+  /// The request at each worker, in lists by WorkerId in whole lanes. Lengths and tokens are below 2^31.
   struct Request {
-    std::vector<float> uncached;  ///< tokens
-    std::vector<float> pairs;     ///< PrefillWork::pairs()
-    std::vector<float> paid;      ///< KvPolicy::Terms::paid
+    std::uint32_t prompt_tokens = 0;              ///< PolicyQuery::prompt_tokens
+    std::span<const std::uint32_t> tokens = {};   ///< of the prompt; empty where it is `prompt_tokens` at every worker
+    std::span<const std::uint32_t> cached = {};   ///< UsableWorker::cached_tokens
+    std::span<const std::uint32_t> missing = {};  ///< UsableWorker::replicate_tokens; empty where nobody lacks a copy
   };
 
   explicit CostLanes(std::size_t workers);
@@ -116,11 +107,8 @@ class CostLanes {
 template <class Visit>
 void CostLanes::for_each_up_to(std::span<const float> values, const float& most, Visit visit) {
   for (std::size_t at = 0; at < values.size(); at += kLanes) {
-    const auto within = load(values.data() + at) <= Lanes{most, most, most, most};
-    std::array<std::uint64_t, 2> bits = {};
-    static_assert(sizeof within == sizeof bits);
-    std::memcpy(bits.data(), &within, sizeof bits);
-    if ((bits[0] | bits[1]) == 0) continue;
+    const auto within = WorkerLanes::load(values.data() + at) <= WorkerLanes::all(most);
+    if (!WorkerLanes::any(within)) continue;
     for (std::size_t lane = 0; lane < kLanes; ++lane)
       if (values[at + lane] <= most) visit(static_cast<std::uint32_t>(at + lane));
   }

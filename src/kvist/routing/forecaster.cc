@@ -48,11 +48,17 @@ double kept_in_transit(TimePoint since, TimePoint now) {
 
 Forecaster::Forecaster(const LoadTracker& loads, std::size_t workers, const spec::StepTimeSpec& prior,
                        std::uint32_t block_size)
-    : loads_(&loads), block_size_(block_size), prior_(prior), latency_(workers, prior), workers_(workers) {}
+    : loads_(&loads),
+      block_size_(block_size),
+      prior_(prior),
+      latency_(workers, prior),
+      workers_(workers),
+      recent_(workers) {}
 
 void Forecaster::forget(WorkerId id) {
   latency_.forget(id, prior_);
   workers_.at(id.value()) = {};
+  recent_[id.value()] = {};
 }
 
 Forecast Forecaster::forecast(WorkerId id, const EngineLimits& limits, const ForecastQuery& query,
@@ -171,19 +177,19 @@ double Forecaster::prefill_under_way_ms(WorkerId id) const {
 }
 
 double Forecaster::mean_requests(WorkerId id, TimePoint now) const {
-  const Worker& worker = workers_[id.value()];
-  const double elapsed = to_seconds(now - worker.averaged);
+  const Recent& recent = recent_[id.value()];
+  const double elapsed = to_seconds(now - recent.averaged);
   const double share =
       elapsed / (elapsed + kMeanLoadSeconds);  // close to an exponential mean, and cheaper to compute for each worker
-  return worker.mean_requests + share * (loads_->load(id).requests - worker.mean_requests);
+  return recent.mean_requests + share * (loads_->load(id).requests - recent.mean_requests);
 }
 
 void Forecaster::average(WorkerId id, TimePoint now) {
-  Worker& worker = workers_[id.value()];
-  if (now <= worker.averaged) return;
-  worker.mean_requests = mean_requests(id, now);
-  worker.request_seconds += loads_->load(id).requests * to_seconds(now - worker.averaged);
-  worker.averaged = now;
+  Recent& recent = recent_[id.value()];
+  if (now <= recent.averaged) return;
+  recent.mean_requests = mean_requests(id, now);
+  workers_[id.value()].request_seconds += loads_->load(id).requests * to_seconds(now - recent.averaged);
+  recent.averaged = now;
 }
 
 void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, const EngineLimits& limits,
@@ -219,7 +225,8 @@ void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, con
   if (!request.streams) worker.unseen_work.add(work_of(request.prompt_tokens, request.uncached_tokens));
   worker.admission.set_limits(limits.kv_blocks, limits.max_batch_size);
   worker.clean = false;
-  if (!request.of_peer) worker.routed = now;  // word of others comes late and at once, and tells of no turn
+  if (!request.of_peer)
+    recent_[request.worker.value()].routed = now;  // word of others comes late and at once, and tells of no turn
   routed_prefill_ms_ += forecast.prefill_ms;
   transit_ms_ = transit_ms_ * kept_in_transit(transit_at_, now) +
                 std::max(0.0, forecast.ttft_ms - forecast.wait_ms() - forecast.prefill_ms);

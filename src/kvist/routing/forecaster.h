@@ -64,7 +64,7 @@ class Forecaster {
   [[nodiscard]] Room room(WorkerId worker, const EngineLimits& limits, const ForecastQuery& query, TimePoint now) const;
   [[nodiscard]] double mean_requests(WorkerId worker, TimePoint now) const;
   [[nodiscard]] double since_routed_ms(WorkerId worker, TimePoint now) const {
-    return std::min(kRecentMs, to_milliseconds(now - workers_[worker.value()].routed));
+    return std::min(kRecentMs, to_milliseconds(now - recent_[worker.value()].routed));
   }
   /// The prefill on an average worker of so many blocks that a prompt of so many tokens displaces.
   [[nodiscard]] double displaced_ms(std::uint64_t displaced_blocks, std::uint32_t prompt_tokens) const;
@@ -142,13 +142,16 @@ class Forecaster {
     Admission admission;
     ReturningRequests returning;
     std::uint32_t whole_answers = ~0U;  // since the last first token that was seen, or more
-    double mean_requests = 0;           // up to `averaged`, as is the next
-    double request_seconds = 0;         // requests in flight, integrated over time
+    double request_seconds = 0;         // requests in flight, integrated over time up to Recent::averaged
     PrefillSum routed_work;             // of all prompts so far
     PrefillSum unseen_work;             // of those whose first tokens nobody sees
     PrefillSum unseen_before_last;      // the same when the one was routed whose first token was seen last
-    TimePoint averaged;
+  };
+  // What decides between many workers of equal cost, apart from the rest, so that it takes little memory.
+  struct Recent {
     TimePoint routed = TimePoint{} - from_milliseconds(kRecentMs);  // when this gateway gave it its last request
+    TimePoint averaged;
+    double mean_requests = 0;  // up to `averaged`
   };
   [[nodiscard]] bool only_decodes(WorkerId worker) const;
   void watch_admission(WorkerId worker, double gap_ms, std::uint64_t context, TimePoint now);
@@ -168,7 +171,8 @@ class Forecaster {
   std::uint32_t block_size_;
   spec::StepTimeSpec prior_;
   FleetLatency latency_;
-  std::vector<Worker> workers_;  // by WorkerId
+  std::vector<Worker> workers_;  // by WorkerId, as is the next
+  std::vector<Recent> recent_;
   OutputLengths lengths_;
   double routed_prefill_ms_ = 0;
   double transit_ms_ = 0;  // of the requests that came, older ones less, as of the next

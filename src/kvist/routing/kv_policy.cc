@@ -36,9 +36,9 @@ struct Forecasts {
     return sums;
   }
   template <class Visit>
-  void for_each_cached(Visit visit) const {
+  void for_each_cached_above(const std::uint32_t& tokens, Visit visit) const {
     for (std::size_t i = 0; i < candidates.size(); ++i)
-      if (candidates[i].cached_tokens > 0) visit(i, candidates[i].cached_tokens);
+      if (candidates[i].cached_tokens > tokens) visit(i, candidates[i].cached_tokens);
   }
   [[nodiscard]] KvPolicy::Room room(std::size_t i) const {
     return {.has_slot = candidates[i].forecast.has_slot, .scarce = candidates[i].forecast.scarce};

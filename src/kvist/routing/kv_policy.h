@@ -205,8 +205,8 @@ class KvPolicy final : public RoutingPolicy {
   [[nodiscard]] static Fleet fleet_of(const PolicyQuery& query, const FoundFleet& found) {
     return {.any_room = found.any_room, .others = found.cached_tokens, .prices = prices_of(query, found.waiting)};
   }
-  /// `Members` has size(), sums(), for_each_cached(visit), which calls visit(position, tokens) for all that have cached
-  /// tokens, and room(position).
+  /// `Members` has size(), sums(), room(position), and for_each_cached_above(tokens, visit), which calls
+  /// visit(position, cached tokens) for all that have more cached than `tokens`, which visit() may raise.
   template <class Members>
   [[nodiscard]] static Fleet fleet_of(const PolicyQuery& query, const Members& members);
   /// Ensures: the cost of a worker that is not scarce never falls when a time of the forecast or its lost tokens rise
@@ -260,8 +260,8 @@ KvPolicy::Fleet KvPolicy::fleet_of(const PolicyQuery& query, const Members& memb
   for (std::size_t i = 0; i < size && !fleet.any_room; ++i) fleet.any_room = members.room(i).has_slot;
   // If no worker of the fleet has any room, scarcity does not distinguish them, and no credit is withheld.
   fleet.others = fleet.any_room ? 0 : query.prompt_tokens;
-  members.for_each_cached([&](std::size_t i, std::uint32_t tokens) {
-    if (tokens > fleet.others && !members.room(i).scarce) fleet.others = tokens;
+  members.for_each_cached_above(fleet.others, [&](std::size_t i, std::uint32_t tokens) {
+    if (!members.room(i).scarce) fleet.others = tokens;
   });
   const Sums sums = members.sums();
   const double waiting = static_cast<double>(sums.waiting) / static_cast<double>(size);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <span>
+#include <tuple>
 #include <utility>
 
 namespace kvist::routing {
@@ -34,13 +35,13 @@ struct KvShortlist::Choice {
   [[nodiscard]] std::size_t size() const { return usable.size(); }
   [[nodiscard]] KvPolicy::Sums sums() const;
   template <class Visit>
-  void for_each_cached(Visit visit) const {
-    for (const std::uint32_t i : usable.others())
-      if (usable[i].cached_tokens > 0) visit(i, usable[i].cached_tokens);
+  void for_each_cached_above(const std::uint32_t& tokens, Visit visit) const {
+    usable.for_each_cached_above(
+        tokens, [&](WorkerId worker, std::uint32_t cached) { visit(usable.position(worker), cached); });
   }
   [[nodiscard]] KvPolicy::Room room(std::size_t i) const;
 
-  void lay_out() const;
+  [[nodiscard]] CostLanes::Request lay_out() const;
   void leave_out_unusable() const;
   void clean_up() const;
   void bound_roughly();
@@ -53,17 +54,16 @@ struct KvShortlist::Choice {
   void forecast_tied();
   void forecast_idle();
   [[nodiscard]] bool may_tie(std::uint32_t worker, const Candidate& least, double most) const;
-  [[nodiscard]] KvPolicy::Preference preference(std::uint32_t worker) const;
-  [[nodiscard]] KvShortlist::Tied tied(std::uint32_t worker) const;
-  [[nodiscard]] bool forecast_preferred(const Candidate& least, double most);
+  [[nodiscard]] First first_parts(std::uint32_t worker) const;
+  [[nodiscard]] bool is_preferred(const Preferred& one, const Preferred& other) const;
+  [[nodiscard]] First find_preferred(const CostFloor::Tie& tie, const First& last) const;
+  [[nodiscard]] bool forecast_preferred(const Candidate& least, double most, const First& best);
   [[nodiscard]] const Candidate& cheapest() const;
 };
 
 KvShortlist::KvShortlist(const Forecaster& forecaster, CostFloor floor, std::size_t workers)
     : forecaster_(&forecaster), floor_(std::move(floor)) {
-  const std::size_t size = CostLanes::padded(workers);
-  for (std::vector<float>* lanes : {&request_.uncached, &request_.pairs, &request_.paid, &costs_}) lanes->resize(size);
-  std::ranges::fill(request_.paid, 1.0F);
+  costs_.resize(CostLanes::padded(workers));
   exact_.assign(workers, kNone);
 }
 
@@ -81,21 +81,14 @@ KvPolicy::Room KvShortlist::Choice::room(std::size_t i) const {
   return {.has_slot = room.has_slot, .scarce = room.scarce};
 }
 
-// Most of a large fleet have cached nothing of a prompt and read it in the same tokens.
-void KvShortlist::Choice::lay_out() const {
-  CostLanes::Request& request = list.request_;
-  const PrefillWork whole{.uncached = static_cast<double>(usable.prompt_tokens())};
-  CostLanes::fill(request.uncached, static_cast<float>(whole.uncached));
-  CostLanes::fill(request.pairs, static_cast<float>(whole.pairs()));
-  for (const std::uint32_t i : usable.others()) {
-    const UsableWorker& one = usable[i];
-    const PrefillWork work{.uncached = static_cast<double>(one.prompt_tokens - one.cached_tokens),
-                           .cached = static_cast<double>(one.cached_tokens)};
-    const std::size_t worker = one.worker.value();
-    request.uncached[worker] = static_cast<float>(work.uncached);
-    request.pairs[worker] = static_cast<float>(work.pairs());
-    request.paid[worker] = static_cast<float>(one.paid(query.prompt_tokens));
-  }
+CostLanes::Request KvShortlist::Choice::lay_out() const {
+  CostLanes::Request request{
+      .prompt_tokens = query.prompt_tokens, .cached = usable.cached(), .missing = usable.missing()};
+  if (usable.others().empty() && usable.prompt_tokens() == query.prompt_tokens) return request;
+  list.tokens_.assign(request.cached.size(), usable.prompt_tokens());
+  for (const std::uint32_t i : usable.others()) list.tokens_[usable[i].worker.value()] = usable[i].prompt_tokens;
+  request.tokens = list.tokens_;
+  return request;
 }
 
 void KvShortlist::Choice::leave_out_unusable() const {
@@ -108,14 +101,12 @@ void KvShortlist::Choice::leave_out_unusable() const {
 }
 
 void KvShortlist::Choice::clean_up() const {
-  for (const std::uint32_t i : usable.others()) list.request_.paid[usable[i].worker.value()] = 1;
   for (const Candidate& candidate : candidates) list.exact_[candidate.worker.value()] = kNone;
 }
 
 void KvShortlist::Choice::bound_roughly() {
   floor = list.floor_.query(query.prompt_tokens, fleet, now);
-  lay_out();
-  list.floor_.bound_all(floor, usable.least_prompt_tokens(), list.request_, list.costs_);
+  list.floor_.bound_all(floor, usable.least_prompt_tokens(), lay_out(), list.costs_);
   leave_out_unusable();
 }
 
@@ -200,26 +191,21 @@ bool KvShortlist::Choice::may_tie(std::uint32_t worker, const Candidate& least, 
 }
 
 // A worker without an exact forecast counts as not scarce, which can only make it win more often.
-KvPolicy::Preference KvShortlist::Choice::preference(std::uint32_t worker) const {
-  if (list.exact_[worker] != kNone) return KvPolicy::preference(candidates[list.exact_[worker]], fleet.others);
-  const WorkerId id(worker);
-  return {-static_cast<std::int64_t>(usable.at(id).cached_tokens),
-          list.floor_.waiting(id),
-          -list.forecaster_->since_routed_ms(id, now),
-          list.forecaster_->mean_requests(id, now),
-          list.floor_.requests(id),
-          id};
-}
-
-// The first two parts of the same.
-KvShortlist::Tied KvShortlist::Choice::tied(std::uint32_t worker) const {
+KvShortlist::First KvShortlist::Choice::first_parts(std::uint32_t worker) const {
   const WorkerId id(worker);
   if (list.exact_[worker] == kNone)
-    return {.cached = -static_cast<std::int64_t>(usable.at(id).cached_tokens),
-            .waiting = list.floor_.waiting(id),
-            .worker = worker};
-  const KvPolicy::Preference exact = preference(worker);
-  return {.cached = std::get<0>(exact), .waiting = std::get<1>(exact), .worker = worker};
+    return {-static_cast<std::int64_t>(usable.cached()[worker]), list.floor_.waiting(id)};
+  const KvPolicy::Preference exact = KvPolicy::preference(candidates[list.exact_[worker]], fleet.others);
+  return {std::get<0>(exact), std::get<1>(exact)};
+}
+
+// The rest of their preferences. Of many workers the last request was at different times, so little else is read.
+bool KvShortlist::Choice::is_preferred(const Preferred& one, const Preferred& other) const {
+  if (one.since_routed_ms != other.since_routed_ms) return one.since_routed_ms > other.since_routed_ms;
+  const auto rest = [&](WorkerId id) {
+    return std::tuple(list.forecaster_->mean_requests(id, now), list.floor_.requests(id), id);
+  };
+  return rest(WorkerId(one.worker)) < rest(WorkerId(other.worker));
 }
 
 // Of all that may tie those with the best first parts are compared, in the order of their preferences, until one of
@@ -228,38 +214,42 @@ KvShortlist::Tied KvShortlist::Choice::tied(std::uint32_t worker) const {
 void KvShortlist::Choice::forecast_tied() {
   const Candidate least = cheapest();
   const double most = KvPolicy::most_in_tie(least);
-  std::vector<Tied>& all = list.tied_;
-  all.clear();
-  list.floor_.for_each_possible(list.costs_, most, least.load.requests,
-                                [&](WorkerId worker) { all.push_back(tied(worker.value())); });
-  bool found = false;
-  while (!found && !all.empty()) found = forecast_preferred(least, most);
+  First best = kBeforeAll;
+  do {
+    best = find_preferred({.costs = list.costs_, .most = most, .requests = least.load.requests}, best);
+  } while (best != kBehindAll && !forecast_preferred(least, most, best));
 }
 
-// Whether one of those with the best first parts ties. If not, they are left out. Requires: some are left.
-bool KvShortlist::Choice::forecast_preferred(const Candidate& least, double most) {
-  const auto best = std::ranges::min_element(list.tied_, {}, &Tied::first)->first();
-  auto& preferred = list.preferred_;  // a heap, the most preferred in front
-  preferred.clear();
-  for (const Tied& one : list.tied_)
-    if (one.first() == best) preferred.emplace_back(preference(one.worker), one.worker);
-  std::ranges::make_heap(preferred, std::ranges::greater());
-  while (!preferred.empty()) {
-    std::ranges::pop_heap(preferred, std::ranges::greater());
-    const auto [was, worker] = preferred.back();
-    preferred.pop_back();
+// Those with the best first parts that come behind `last`, and these parts. A worker without an exact forecast is only
+// looked at if it is as good as any before.
+KvShortlist::First KvShortlist::Choice::find_preferred(const CostFloor::Tie& tie, const First& last) const {
+  list.preferred_.clear();
+  First best = kBehindAll;
+  CostFloor::Rank rank;
+  list.floor_.for_each_in(tie, usable.cached(), rank, [&](WorkerId id) {
+    const First first = first_parts(id.value());
+    if (first <= last || first > best) return;
+    if (first < best) list.preferred_.clear();
+    best = first;
+    rank = {.cached = static_cast<std::uint32_t>(-best.first), .waiting = static_cast<float>(best.second)};
+    list.preferred_.push_back({.since_routed_ms = list.forecaster_->since_routed_ms(id, now), .worker = id.value()});
+  });
+  return best;
+}
+
+// Whether one of those with the best first parts ties.
+bool KvShortlist::Choice::forecast_preferred(const Candidate& least, double most, const First& best) {
+  std::vector<Preferred>& preferred = list.preferred_;
+  const auto is_behind = [&](const Preferred& one, const Preferred& other) { return is_preferred(other, one); };
+  std::ranges::make_heap(preferred, is_behind);
+  for (; !preferred.empty(); preferred.pop_back()) {
+    std::ranges::pop_heap(preferred, is_behind);
+    const std::uint32_t worker = preferred.back().worker;
     if (!may_tie(worker, least, most)) continue;
     if (list.exact_[worker] != kNone) return true;
-    if (KvPolicy::possible_cost(forecast(worker), least) > most) continue;
-    const KvPolicy::Preference exact = preference(worker);
-    if (exact == was) return true;
-    Tied& known = *std::ranges::find(list.tied_, worker, &Tied::worker);
-    known = tied(worker);
-    if (known.first() != best) continue;  // its turn comes later
-    preferred.emplace_back(exact, worker);
-    std::ranges::push_heap(preferred, std::ranges::greater());
+    // With its exact forecast it may be less preferred. Then its turn comes later.
+    if (KvPolicy::possible_cost(forecast(worker), least) <= most && first_parts(worker) == best) return true;
   }
-  std::erase_if(list.tied_, [&](const Tied& one) { return one.first() == best; });
   return false;
 }
 

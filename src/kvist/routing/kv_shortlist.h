@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -61,25 +62,26 @@ class KvShortlist {
     std::uint32_t worker = 0;
     bool close = false;
   };
-  /// A worker that may win a tie.
-  struct Tied {
-    std::int64_t cached = 0;  // the first two parts of its preference
-    std::uint32_t waiting = 0;
+  /// The first two parts of a preference: cached tokens, below 0, and requests that wait.
+  using First = std::pair<std::int64_t, std::uint32_t>;
+  static constexpr First kBeforeAll{std::numeric_limits<std::int64_t>::min(), 0};
+  static constexpr First kBehindAll{std::numeric_limits<std::int64_t>::max(), 0};
+  /// A worker of those with the best first parts.
+  struct Preferred {
+    double since_routed_ms = 0;
     std::uint32_t worker = 0;
-    [[nodiscard]] auto first() const { return std::pair(cached, waiting); }
   };
   struct Choice;
 
   const Forecaster* forecaster_;
   CostFloor floor_;
   // Scratch memory of choose().
-  CostLanes::Request request_;        // the request at each worker; `paid` is 1 between two choices
-  std::vector<float> costs_;          // bounds by WorkerId, in whole lanes; infinite for workers that are not usable
-  std::vector<std::uint32_t> exact_;  // by WorkerId: the position of its candidate, kNone between two choices
+  std::vector<float> costs_;           // bounds by WorkerId, in whole lanes; infinite for workers that are not usable
+  std::vector<std::uint32_t> tokens_;  // of a prompt whose lengths differ, likewise
+  std::vector<std::uint32_t> exact_;   // by WorkerId: the position of its candidate, kNone between two choices
   std::vector<Bound> bounds_;
   std::vector<double> cheapest_;
-  std::vector<Tied> tied_;
-  std::vector<std::pair<KvPolicy::Preference, std::uint32_t>> preferred_;  // of equal first parts, with their workers
+  std::vector<Preferred> preferred_;
 };
 
 }  // namespace kvist::routing

@@ -147,7 +147,7 @@ Result<Decision> Router::route(const RouteQuery& query, const FleetView& fleet, 
   const Candidate& chosen = candidates_[position];
   held_back_decisions_ += held_back_.empty() ? 0 : 1;
   const PromptView prompt = as_read_by(fleet[chosen.worker.value()], query);
-  const std::uint32_t held = usable_cached_tokens(depths_[chosen.worker.value()].held, prompt.tokens, block_size_);
+  const std::uint32_t held = usable_cached_tokens(depths_[chosen.worker].held, prompt.tokens, block_size_);
   Decision decision{.worker = chosen.worker,
                     .mode = mode_,
                     .predicted_cached_tokens = held,
@@ -217,14 +217,14 @@ void Router::look_up(const RouteQuery& query, const BlockKeys& keys, const Fleet
 void Router::look_up(const RouteQuery& query, const FleetView& fleet, TimePoint now) {
   look_up(query, query.blocks, fleet, now);
   if (query.otherwise.empty()) return;
-  std::vector<CacheDepth> depths = depths_;
+  CacheDepths depths = depths_;
   std::vector<std::uint32_t> shared = shared_;
   std::vector<std::uint32_t> reused = reused_depths_;
   for (const PromptKeys& other : query.otherwise) {
     look_up(query, other.blocks, fleet, now);
     for (std::size_t i = 0; i < workers_; ++i) {
       if (fleet[i].reading != other.reading) continue;
-      depths[i] = depths_[i];
+      depths.set(WorkerId(static_cast<std::uint32_t>(i)), depths_[WorkerId(static_cast<std::uint32_t>(i))]);
       shared[i] = shared_[i];
       reused[i] = reused_depths_[i];
     }
@@ -252,8 +252,7 @@ Router::Narrowing Router::take_available(const RouteQuery& query, const FleetVie
     for (const UsableWorker& usable : usable_.all())
       shortlist_->set_slots(usable.worker, fleet[usable.worker.value()].limits.max_batch_size);
   }
-  for (const WorkerId worker : caches_.known())
-    usable_.set_cached(worker, usable_cached_tokens(depths_[worker.value()].blocks, query.prompt_tokens, block_size_));
+  usable_.set_cached(depths_.blocks, block_size_);
   return {.short_contexts = query.prompt_tokens > usable_.longest_prompt(), .new_workers = usable_.any_new()};
 }
 
@@ -275,7 +274,7 @@ Router::Narrowing Router::take_some(const RouteQuery& query, std::span<const Wor
     narrowing.new_workers |= worker.most_waiting > 0;
     usable_.add({.worker = id,
                  .prompt_tokens = tokens,
-                 .cached_tokens = usable_cached_tokens(depths_[i].blocks, tokens, block_size_)});
+                 .cached_tokens = usable_cached_tokens(depths_.blocks[i], tokens, block_size_)});
     if (shortlist_) shortlist_->set_slots(id, worker.limits.max_batch_size);
   }
   return narrowing;
@@ -297,7 +296,7 @@ std::size_t Router::recorded() const {
 
 std::uint32_t Router::deepest_cache(const RouteQuery& query) const {
   std::uint32_t most = 0;
-  for_each_that_knows(query, [&](WorkerId worker) { most = std::max(most, depths_[worker.value()].blocks); });
+  for_each_that_knows(query, [&](WorkerId worker) { most = std::max(most, depths_.blocks[worker.value()]); });
   return most;
 }
 
@@ -306,10 +305,10 @@ Candidate Router::candidate(const UsableWorker& usable, const RouteQuery& query,
   const std::size_t i = usable.worker.value();
   const PromptView prompt = as_read_by(fleet[i], query);
   return {.worker = usable.worker,
-          .cached_blocks = depths_[i].blocks,
+          .cached_blocks = depths_.blocks[i],
           .cached_tokens = usable.cached_tokens,
           .new_blocks = static_cast<std::uint32_t>(view(*prompt.keys).size() - shared_[i]),
-          .lower_tier_blocks = depths_[i].lower_tiers,
+          .lower_tier_blocks = depths_.lower_tiers[i],
           .replicate_tokens = usable.replicate_tokens,
           .trust = caches_.trust(usable.worker, fleet[i].events_exact),
           .limits = in_blocks_of(block_size_, fleet[i].limits),

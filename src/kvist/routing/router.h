@@ -334,7 +334,7 @@ class Router {
   std::optional<WorkerId> session_worker_;  // of the last find_usable(), as the next two
   double away_ms_ = 0;                      // what it costs to leave it
   std::vector<WorkerId> held_back_;
-  std::vector<CacheDepth> depths_;
+  CacheDepths depths_;
   std::vector<std::uint32_t> shared_;
   std::vector<std::uint32_t> reused_depths_;
   std::vector<kv::KvEventView> views_;                              // scratch, of events that came as KvEvents

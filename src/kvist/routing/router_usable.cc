@@ -83,7 +83,7 @@ std::uint64_t Router::displaced_blocks(WorkerId worker, std::size_t prompt_block
 void Router::replicate_hot_prefix(const RouteQuery& query) {
   const PrefixUse::Popularity hot = loads_.deepest_shared(view(query.blocks), kHotPrompts);
   if (hot.blocks == 0) return;
-  const auto cached_blocks = [&](WorkerId worker) { return depths_[worker.value()].blocks; };
+  const auto cached_blocks = [&](WorkerId worker) { return depths_.blocks[worker.value()]; };
   const double share = static_cast<double>(hot.prompts * usable_.size()) / static_cast<double>(loads_.requests());
   const std::size_t of_waiting = hot.waiting < kHotPrompts ? 0 : hot.waiting * usable_.size() / loads_.waiting();
   const auto deserved = [&](double more) {
@@ -100,16 +100,14 @@ void Router::replicate_hot_prefix(const RouteQuery& query) {
   });
   const bool one_more = copies <= computed && ghosts_.recomputed() == 0;
   if (enough || copies == 0 || copies >= deserved(one_more ? most : 1)) return;
-  usable_.replicate([&](const UsableWorker& usable) {
-    return (hot.blocks - std::min(hot.blocks, cached_blocks(usable.worker))) * block_size_;
-  });
+  usable_.replicate(depths_.blocks, hot.blocks, block_size_);
 }
 
 AdmissionCheck::TurnedDown Router::turned_down_request(const RouteQuery& query, const PolicyQuery& policy_query) const {
   const PrefixUse::Popularity shared = loads_.deepest_shared(view(query.blocks), AdmissionCheck::kShared);
   const auto has_it = [&](const UsableWorker& usable) {
     const std::size_t i = usable.worker.value();
-    return std::max(depths_[i].blocks, shared_[i]) >= shared.blocks;
+    return std::max(depths_.blocks[i], shared_[i]) >= shared.blocks;
   };
   return {.prompt_tokens = policy_query.prompt_tokens,
           .shared_tokens = shared.blocks * block_size_,

@@ -25,7 +25,7 @@ void Router::note_recomputed(const Candidate& chosen, std::uint32_t known_blocks
 
 std::uint32_t Router::deepest_anywhere() const {
   std::uint32_t most = 0;
-  for (const WorkerId worker : caches_.known()) most = std::max(most, depths_[worker.value()].blocks);
+  for (const WorkerId worker : caches_.known()) most = std::max(most, depths_.blocks[worker.value()]);
   return counts_prompts_in_flight() ? most : std::max(most, std::ranges::max(shared_));
 }
 

@@ -2,13 +2,23 @@
 
 #include <algorithm>
 
+#include "kvist/routing/cost_lanes.h"
+
 namespace kvist::routing {
+
+UsableWorkers::UsableWorkers(std::size_t workers)
+    : positions_(CostLanes::padded(workers), kNone),
+      cached_(positions_.size()),
+      missing_(positions_.size()),
+      fleet_(workers) {}
 
 bool UsableWorkers::begin_with_available(const FleetView& fleet, std::uint32_t prompt_tokens) {
   const bool known = fleet.is_still(version_);
   if (!known) read(fleet);
   for (const std::uint32_t position : others_) workers_[position] = {.worker = workers_[position].worker};
   others_.clear();
+  std::ranges::fill(cached_, 0U);
+  lack_copies_ = false;
   prompt_tokens_ = least_prompt_tokens_ = prompt_tokens;
   return !known;
 }
@@ -32,6 +42,8 @@ void UsableWorkers::begin() {
   for (const Entry& entry : workers_) positions_[entry.worker.value()] = kNone;
   workers_.clear();
   others_.clear();
+  std::ranges::fill(cached_, 0U);
+  lack_copies_ = false;
   version_ = 0;
 }
 
@@ -40,18 +52,32 @@ void UsableWorkers::add(const UsableWorker& usable) {
   if (workers_.empty()) prompt_tokens_ = least_prompt_tokens_ = usable.prompt_tokens;
   least_prompt_tokens_ = std::min(least_prompt_tokens_, usable.prompt_tokens);
   positions_[usable.worker.value()] = position;
-  workers_.push_back({.worker = usable.worker,
-                      .tokens_beside = usable.prompt_tokens - prompt_tokens_,
-                      .cached_tokens = usable.cached_tokens,
-                      .replicate_tokens = usable.replicate_tokens});
-  if (!workers_.back().is_plain()) others_.push_back(position);
+  workers_.push_back({.worker = usable.worker, .tokens_beside = usable.prompt_tokens - prompt_tokens_});
+  cached_[usable.worker.value()] = usable.cached_tokens;
+  if (workers_.back().tokens_beside != 0) others_.push_back(position);
 }
 
-void UsableWorkers::set_cached(WorkerId worker, std::uint32_t tokens) {
-  const std::uint32_t position = positions_[worker.value()];
-  if (position == kNone || tokens == 0) return;
-  if (workers_[position].is_plain()) others_.push_back(position);
-  workers_[position].cached_tokens = tokens;
+void UsableWorkers::set_cached(std::span<const std::uint32_t> blocks, std::uint32_t block_size) {
+  if (prompt_tokens_ == 0) return;
+  const std::uint32_t most = (prompt_tokens_ - 1) / block_size;
+  std::size_t at = 0;
+  for (; at + WorkerLanes::kLanes <= blocks.size(); at += WorkerLanes::kLanes) {
+    const auto cached = WorkerLanes::lowest(WorkerLanes::load(blocks.data() + at), WorkerLanes::all(most)) * block_size;
+    const auto is_usable = WorkerLanes::load(positions_.data() + at) != WorkerLanes::all(kNone);
+    WorkerLanes::store(cached_.data() + at, is_usable ? cached : WorkerLanes::Counts{});
+  }
+  for (; at < blocks.size(); ++at) cached_[at] = positions_[at] == kNone ? 0 : std::min(blocks[at], most) * block_size;
+}
+
+void UsableWorkers::replicate(std::span<const std::uint32_t> blocks, std::uint32_t hot, std::uint32_t block_size) {
+  std::size_t at = 0;
+  for (; at + WorkerLanes::kLanes <= blocks.size(); at += WorkerLanes::kLanes) {
+    const auto most = WorkerLanes::all(hot);
+    const auto there = WorkerLanes::lowest(WorkerLanes::load(blocks.data() + at), most);
+    WorkerLanes::store(missing_.data() + at, (most - there) * block_size);
+  }
+  for (; at < blocks.size(); ++at) missing_[at] = (hot - std::min(hot, blocks[at])) * block_size;
+  lack_copies_ = true;
 }
 
 }  // namespace kvist::routing

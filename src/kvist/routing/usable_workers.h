@@ -10,6 +10,7 @@
 #include "kvist/base/id.h"
 #include "kvist/routing/fleet_view.h"
 #include "kvist/routing/usable_worker.h"
+#include "kvist/routing/worker_lanes.h"
 
 namespace kvist::routing {
 
@@ -20,20 +21,21 @@ namespace kvist::routing {
 class UsableWorkers {
  public:
   /// In a fleet of so many workers.
-  explicit UsableWorkers(std::size_t workers) : positions_(workers, kNone) {}
+  explicit UsableWorkers(std::size_t workers);
 
   /// Begins with all available workers, for a prompt of so many tokens of which nothing is cached. Returns whether the
   /// fleet had to be read.
   bool begin_with_available(const FleetView& fleet, std::uint32_t prompt_tokens);
   /// Begins with none, for workers one by one.
   void begin();
-  /// Requires: the worker comes behind those that are there.
+  /// Requires: the worker comes behind those that are there, and lacks no copy, as replicate() says later.
   void add(const UsableWorker& usable);
-  /// The worker has cached so many tokens. Requires: each worker is named once. Does nothing for one that is not here.
-  void set_cached(WorkerId worker, std::uint32_t tokens);
-  /// Sets UsableWorker::replicate_tokens of each worker for which `tokens(usable)` is not 0.
-  template <class Tokens>
-  void replicate(Tokens tokens);
+  /// The workers have cached so many blocks of the prompt, by their ids. An engine always computes the last token of a
+  /// prompt. Requires: the prompt has the same length at all of them.
+  void set_cached(std::span<const std::uint32_t> blocks, std::uint32_t block_size);
+  /// The first `hot` blocks of the prompt should have another copy: whatever of them a worker lacks that has cached so
+  /// many blocks is UsableWorker::replicate_tokens.
+  void replicate(std::span<const std::uint32_t> blocks, std::uint32_t hot, std::uint32_t block_size);
   template <class Predicate>
   void erase_if(Predicate predicate);
 
@@ -43,8 +45,8 @@ class UsableWorkers {
     const Entry& entry = workers_[position];
     return {.worker = entry.worker,
             .prompt_tokens = prompt_tokens_ + entry.tokens_beside,
-            .cached_tokens = entry.cached_tokens,
-            .replicate_tokens = entry.replicate_tokens};
+            .cached_tokens = cached_[entry.worker.value()],
+            .replicate_tokens = lack_copies_ ? missing_[entry.worker.value()] : 0};
   }
   /// A range of them.
   [[nodiscard]] auto all() const {
@@ -52,16 +54,26 @@ class UsableWorkers {
            std::views::transform([this](std::size_t position) { return (*this)[position]; });
   }
   [[nodiscard]] bool contains(WorkerId worker) const { return positions_[worker.value()] != kNone; }
-  /// Requires: it contains the worker.
+  /// Requires: it contains the worker, as does the next.
   [[nodiscard]] UsableWorker at(WorkerId worker) const { return (*this)[positions_[worker.value()]]; }
+  [[nodiscard]] std::size_t position(WorkerId worker) const { return positions_[worker.value()]; }
   /// All workers of the fleet are usable.
-  [[nodiscard]] bool is_whole_fleet() const { return workers_.size() == positions_.size(); }
+  [[nodiscard]] bool is_whole_fleet() const { return workers_.size() == fleet_; }
 
   /// The length of the prompt at all workers but some of others(), and the least length at any of them.
   [[nodiscard]] std::uint32_t prompt_tokens() const { return prompt_tokens_; }
   [[nodiscard]] std::uint32_t least_prompt_tokens() const { return least_prompt_tokens_; }
-  /// Positions, in any order, of the workers for which the request is not just prompt_tokens() that are not cached.
+  /// Positions, in any order, of the workers where the prompt has another length.
   [[nodiscard]] std::span<const std::uint32_t> others() const { return others_; }
+  /// UsableWorker::cached_tokens by WorkerId, in whole lanes (CostLanes); 0 where a worker is not usable.
+  [[nodiscard]] std::span<const std::uint32_t> cached() const { return cached_; }
+  /// UsableWorker::replicate_tokens, likewise, or empty: they are all 0.
+  [[nodiscard]] std::span<const std::uint32_t> missing() const {
+    return lack_copies_ ? std::span<const std::uint32_t>(missing_) : std::span<const std::uint32_t>();
+  }
+  /// Calls visit(worker, cached tokens) for each one with more than `tokens`, which visit() may raise.
+  template <class Visit>
+  void for_each_cached_above(const std::uint32_t& tokens, Visit visit) const;
 
   /// The longest prompt that each available worker has room for, with an answer of one token, and whether any is new
   /// (WorkerView::most_waiting). Of the last begin_with_available().
@@ -70,34 +82,34 @@ class UsableWorkers {
 
  private:
   static constexpr std::uint32_t kNone = ~0U;
-  /// As UsableWorker. Invariant: only in others() is anything but the worker not 0.
   struct Entry {
     WorkerId worker;
-    std::uint32_t tokens_beside = 0;  // what is to be added to prompt_tokens_, modulo 2^32
-    std::uint32_t cached_tokens = 0;
-    std::uint32_t replicate_tokens = 0;
-    [[nodiscard]] bool is_plain() const { return (tokens_beside | cached_tokens | replicate_tokens) == 0; }
+    std::uint32_t tokens_beside = 0;  // what is to be added to prompt_tokens_, modulo 2^32; 0 but in others()
   };
 
   void read(const FleetView& fleet);
 
   std::vector<Entry> workers_;
-  std::vector<std::uint32_t> positions_;  // by WorkerId; kNone: not usable
+  std::vector<std::uint32_t> positions_;  // by WorkerId, in whole lanes; kNone: not usable
   std::vector<std::uint32_t> others_;
+  std::vector<std::uint32_t> cached_;   // by WorkerId, in whole lanes, as is the next
+  std::vector<std::uint32_t> missing_;  // only if
+  bool lack_copies_ = false;
   std::uint32_t prompt_tokens_ = 0;
   std::uint32_t least_prompt_tokens_ = 0;
+  std::size_t fleet_;          // its workers
   std::uint64_t version_ = 0;  // of the fleet of which these are all available workers; 0: none
   std::uint32_t longest_prompt_ = 0;
   bool any_new_ = false;
 };
 
-template <class Tokens>
-void UsableWorkers::replicate(Tokens tokens) {
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    const std::uint32_t missing = tokens((*this)[i]);
-    if (missing == 0) continue;
-    if (workers_[i].is_plain()) others_.push_back(static_cast<std::uint32_t>(i));
-    workers_[i].replicate_tokens = missing;
+template <class Visit>
+void UsableWorkers::for_each_cached_above(const std::uint32_t& tokens, Visit visit) const {
+  for (std::size_t at = 0; at < cached_.size(); at += WorkerLanes::kLanes) {
+    const auto more = WorkerLanes::load(cached_.data() + at) > WorkerLanes::all(tokens);
+    if (!WorkerLanes::any(more)) continue;
+    for (std::size_t i = at; i < at + WorkerLanes::kLanes; ++i)
+      if (cached_[i] > tokens) visit(WorkerId(static_cast<std::uint32_t>(i)), cached_[i]);
   }
 }
 
