@@ -38,6 +38,7 @@ class WaitAdmissionTest : public ::testing::Test {
   explicit WaitAdmissionTest(std::optional<Duration> standing_wait = {})
       : spec_{.max_wait = seconds(10), .standing_wait = standing_wait} {}
 
+  const AdmissionProfile anyone_;
   spec::AdmissionSpec spec_;
   routing::LoadTracker loads_{1};
   routing::Forecaster forecaster_{loads_, 1, {}, 16};
@@ -112,7 +113,7 @@ class RefusedShareTest : public WaitAdmissionTest {
  protected:
   void ask(double share_refused, double own_ms) {
     for (int i = 0; i < 1'000; ++i, now_ += milliseconds(50)) {
-      WaitAdmission::Check check = admission_.check({}, now_);
+      WaitAdmission::Check check = admission_.check(anyone_, now_);
       routing::Candidate candidate = waiting(i % 100 < 100 * share_refused ? 60'000 : 0);
       candidate.forecast.ttft_ms = candidate.forecast.slot_wait_ms + own_ms;
       if (!check.admits(candidate)) (void)admission_.refuse(check);
@@ -141,11 +142,11 @@ TEST_F(RefusedShareTest, OnFastEnginesAQueueMayBeAsLongAsForecastsAreWrong) {
 // A request that is held is tried many times.
 TEST_F(WaitAdmissionTest, ATryOfAHeldRequestIsNotAnotherRequest) {
   WaitAdmission admission(spec::AdmissionSpec{.max_wait = seconds(10)}, forecaster_, 1);
-  WaitAdmission::Check first = admission.check({}, now_);
+  WaitAdmission::Check first = admission.check(anyone_, now_);
   EXPECT_TRUE(first.admits(waiting(0)));
   ASSERT_EQ(admission.standing_wait_ms(), 400);
   for (int i = 0; i < 100; ++i) {
-    WaitAdmission::Check again = admission.check({}, now_, now_);
+    WaitAdmission::Check again = admission.check(anyone_, now_, now_);
     routing::Candidate cold = waiting(0);
     cold.forecast.ttft_ms = 20'000;
     EXPECT_TRUE(again.admits(cold));

@@ -168,6 +168,7 @@ class WaitAdmission {
   /// `came`: the request is held since then, and was asked for before; it is not counted as another one. Requires:
   /// `profile` outlives the check.
   [[nodiscard]] Check check(const AdmissionProfile& profile, TimePoint now, std::optional<TimePoint> came = {});
+  Check check(AdmissionProfile&& profile, TimePoint now, std::optional<TimePoint> came = {}) = delete;
   /// The check admitted no worker.
   [[nodiscard]] Refusal refuse(const Check& check);
   /// `max_in_flight` is reached.
