@@ -35,7 +35,7 @@ help:
 	@echo "make routing-unstreamed  what answers that are not streamed change: kv beside itself and beside other policies"
 	@echo "make routing-hold  requests that wait until a cache has room: agents beyond memory, and what it changes elsewhere"
 	@echo "make routing-overload  whom admission refuses, below and above the capacity"
-	@echo "make routing-untuned  kv beside the other policies on workloads that nobody tuned on"
+	@echo "make routing-untuned  kv beside the other policies on workloads written after its weights"
 	@echo "make gateways     several gateways against one, simulated and in real processes over NATS; writes docs/results/gateways.md"
 	@echo "make endpoint-picker   a real Envoy before kvist epp: decisions, faults, costs; writes docs/results/endpoint-picker.md"
 	@echo "make image        a container image of the stripped binary with its bill of materials, and its test"

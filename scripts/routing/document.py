@@ -155,38 +155,50 @@ def write(page, chosen, cells, paired, laboratory):
     if paired:
         text += "\n## kv against round-robin, paired\n\n" + PAIRED
         text += table(["scenario, level", *(chat.TITLES[figure] for figure in chat.COMPARED)], paired)
-    page.write_text(text + "\n" + "\n".join(sections))
+    text += "\n## What was chosen on what\n\n" + CHOSEN.format(first=workloads.FIRST_SEED)
+    page.write_text(text + "\n".join(sections))
 
 
 INTRODUCTION = """# Routing policies, simulated
 
 Made by `make routing` in virtual time; every figure and verdict is computed. The gateway's router, the scheduler, the KV pool and the load
 are the live system's own code, and a model of the GPU says how long a step takes. The same requests for every policy; the first tenth of
-each run is not counted; means over {traces} of each workload. The traces' seeds begin at {first}: no trace of these seeds was looked at
-while `kv`'s rules and weights were chosen. They were chosen on chat and on a published production trace; the price of a wait for a slot or
-for memory, and of what a prompt displaces, on code completion and agents; that of holding up those who come for a cache on the flood, the
-mixture, retrieval and agents; that of interrupting those who decode on long prompts, the flood, the mixture, the day, retrieval and agents,
-agents and chat; which requests wait, and what they weigh, on short answers, the mixture, agents, code completion, the day and the flood; how
-much a worker's own first tokens count, and how many copies a hot prefix has, on short answers; all with seeds below 10 but the last two: these were checked on
-nine workloads with seeds 21 to 28 and on seven with seeds 51 to 64. That equal workers take turns was chosen on short answers and checked on twelve with seeds 65 to 96. That a prompt displaces no more
-than is worth keeping was found on long prompts with seeds 97 to 104 and checked on eleven with seeds 97 to 108. What a prompt's blocks evict
-came in because this page missed bars of code completion and of mixtures; its weight was chosen on these and the day with seeds 210 to 219 and
-checked on eleven with seeds 261 to 264. That a hot prefix has the more copies the more wait was chosen on retrieval and the large fleet with seeds
-271 to 273 and checked on nine with seeds 271 to 278; that its share of those who wait counts came in because of
-[another page](routing-untuned.md) and was checked on eight with seeds 271 to 275. All of that was before 2026-11-29. Since then the engines share what
-the prompts of one step have in common, as real ones do, the capacities were searched again with the `kv` of that day, which are up to 56 % larger, and some
-workloads are new or other ones: questions before their documents, branches of agents that go on, answers of 8,000 tokens, bursts in the
-mixture. With none of these anything was tuned. The other policies have their published defaults.
+each run is not counted; means over {traces} of each workload. The other policies have their published defaults; `kv`'s rules and weights were
+chosen on other traces than those of this page ([which](#what-was-chosen-on-what)).
 
 A load is a share of the fleet's capacity, which is the largest rate at which the best of three policies still keeps up
 (`scripts/routing/capacity.py` says how it is found, `scripts/routing/capacities.json` has the rates). *Slowdown* is a request's time to first
 token divided by what it is on an idle worker that has cached everything asked before. *Goodput* is the share of requests with a slowdown of
 at most {slowdown} and a TPOT of at most {tpot} ms. `clairvoyant` is `kv`'s own decision with the true state of every worker in place of
-forecasts: queues, answers' lengths and step times. No gateway can have it; it shows how much better forecasts could be worth. It has the
-first trace alone, up to saturation, and is compared with `kv` on that one.
+forecasts: queues, answers' lengths and step times. No gateway can have it, and it is no bound, because it does not know what comes later: it shows
+what better forecasts would be worth with the same rules. It has the first trace alone, up to saturation, and is compared with `kv` on that one.
 
 What is demanded of `kv`: up to 95 % load each TTFT and slowdown at most 1.05 of the best other policy's *in that figure*, TPOT p50 at most
 1.03, tokens/s at least 0.98; beyond saturation a TTFT p95 of at most 0.9 of Dynamo's; goodput the highest at every load.
+
+"""
+CHOSEN = """The traces of this page have seeds from {first} on. No weight was chosen on them. One change, a queue that learns who overtakes whom, was tried on
+201 to 206 and rejected; that what a prompt's blocks evict counts, and that a hot prefix's share of those who wait does, came in because pages missed bars
+that this one had seen.
+
+| what | chosen on | seeds | checked on |
+| --- | --- | --- | --- |
+| the weights but those below | chat, a published production trace | below 10 | |
+| a wait for a slot or for memory, what a prompt displaces | code completion, agents | below 10 | |
+| holding up those who come for a cache | flood, mixture, retrieval, agents | below 10 | |
+| interrupting those who decode | long prompts, flood, mixture, day, retrieval, agents, chat | below 10 | |
+| which requests wait, and what they weigh | short answers, mixture, agents, code completion, day, flood | below 10 | |
+| how much a worker's own first tokens count | short answers | below 10 | nine workloads, seeds 21 to 28 |
+| how many copies a hot prefix has | short answers | below 10 | seven workloads, 51 to 64 |
+| equal workers take turns | short answers | below 10 | twelve, 65 to 96 |
+| a prompt displaces no more than is worth keeping | long prompts | 97 to 104 | eleven, 97 to 108 |
+| what a prompt's blocks evict | code completion, mixture, day | 210 to 219 | eleven, 261 to 264 |
+| the more copies the more wait | retrieval, large fleet | 271 to 273 | nine, 271 to 278 |
+| a hot prefix's share of those who wait ([another page](routing-untuned.md)) | bursts | | eight, 271 to 275 |
+
+Since 2026-11-29 the engines share what the prompts of one step have in common, as real ones do, the capacities are those of that day's `kv`, which are up to
+56 % larger, and these workloads are new or other ones, on which nothing was tuned: questions before their documents, branches of agents that go on, answers
+of 8,000 tokens, bursts in the mixture.
 
 """
 VERDICTS = """`kv` as a multiple of the best other policy in that figure (`clairvoyant` aside): below 1 kv is the best of all; for tokens/s and
@@ -202,7 +214,7 @@ MISSES = """Each with the ratio to the policy that is better; whether that is a 
 the bar or is less than half as far off) or of the cost; and what the better policy pays elsewhere.
 
 """
-WHY = """As far as experiments have shown, in simulations with seeds below 10 that are not those of this page.
+WHY = """As far as experiments have shown, in simulations with seeds that are not those of this page unless it says so.
 
 """
 DISTANCE = """`kv` as a multiple of `clairvoyant`: what the forecasts cost. Below 1 (above, for the last two) kv was lucky: the cost is a rule

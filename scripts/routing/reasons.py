@@ -38,7 +38,7 @@ OF = {
                      "(seeds 51 to 64).",
     "reasoning": "An answer decodes for minutes, so that `kv` fills workers up to the batch of 32, beyond which a step takes half as long again, and lets one "
                  "or two take the rest. At 95 % p99 is within 6 %. Beyond saturation `preble` has twice the goodput and nothing that is worse; as a gateway ships "
-                 "`kv` has 67.9 % beside its 55.2.",
+                 "`kv` has more ([above](#goodput-as-a-gateway-ships)).",
     "mixture": "Beyond 60 % the fleet's memory does not hold what comes back. Policies that put the cache first had the better goodput there until `kv` "
                "counted what a prompt's blocks evict. At 30 and 60 % p99 differs from trace to trace.",
     "day": "Four workers, at noon at 1.9 times the mean: at 80 and 95 % the noon is far beyond saturation, and the figures are those of the queue of "

@@ -160,7 +160,7 @@ def main():
     print(options.output)
 
 
-INTRODUCTION = """# Routing policies on workloads that nobody tuned on
+INTRODUCTION = """# Routing policies on workloads written afterwards
 
 Made by `make routing-untuned` in virtual time. The page [Routing policies, simulated](routing.md) has workloads that `kv` was made with. These six were
 written afterwards (`scripts/routing/untuned.py`), in the way in which such a page should break a policy: one prefix, or one document, or one moment, that
