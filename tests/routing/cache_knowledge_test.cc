@@ -374,5 +374,50 @@ TEST_F(CacheKnowledgeTest, RetriedRequestsCountForTheWorkerThatAnswers) {
   EXPECT_EQ(report(b_).usage_reports, 1U);
 }
 
+/// More workers than are looked at side by side, and some besides.
+TEST(CacheKnowledgeOfAFleet, EachWorkersDepthIsItsOwn) {
+  constexpr std::uint32_t kWorkers = 11;
+  constexpr std::uint32_t kBlock = 16;
+  RoutedRequests requests;
+  CacheKnowledge caches({.model = "m", .block_size = kBlock, .workers = kWorkers}, requests);
+  std::vector<WorkerView> fleet(kWorkers, {.available = true, .events_exact = true});
+  fleet[5].events_exact = false;
+  std::vector<TokenId> tokens;
+  for (std::uint32_t i = 0; i < 20 * kBlock; ++i) tokens.emplace_back(i);
+  const auto root = kv::root_hash({.model = "m", .lora = "", .cache_salt = ""});
+  const std::vector<kv::BlockHash> prompt = kv::hash_blocks(root, tokens, kBlock);
+  const auto store = [&](std::uint32_t worker, std::uint32_t blocks, kv::Medium medium) {
+    kv::BlockStored event;
+    event.block_size = kBlock;
+    event.medium = medium;
+    event.tokens.assign(tokens.begin(), tokens.begin() + blocks * kBlock);
+    for (std::uint64_t i = 1; i <= blocks; ++i) event.hashes.emplace_back(i);
+    const std::vector<kv::KvEvent> events{event};
+    ASSERT_EQ(feed(caches, WorkerId(worker), events), 0U);
+  };
+  for (std::uint32_t worker = 0; worker < kWorkers; worker += 2) store(worker, worker + 1, kv::Medium::kDevice);
+  store(3, 4, kv::Medium::kHost);
+  const std::vector<std::uint32_t> in_flight{0, 2, 9, 0, 1, 6, 0, 0, 0, 12, 3};
+  CacheDepths depths(kWorkers);
+  const auto blocks = [&] { return std::vector(depths.blocks.begin(), depths.blocks.begin() + kWorkers); };
+  caches.match(prompt, fleet, in_flight, true, TimePoint{}, depths);
+  EXPECT_EQ(depths.lower_tiers[3], 4U);
+  EXPECT_EQ(depths.held[3], 4U);
+  depths.blocks[3] = 0;  // by the weight of host memory
+  EXPECT_EQ(blocks(), (std::vector<std::uint32_t>{1, 2, 9, 0, 5, 0, 7, 0, 9, 12, 11}))
+      << "what is in flight needs exact events";
+  EXPECT_TRUE(std::ranges::equal(caches.known(), std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5, 6, 8, 9, 10}, {},
+                                 &WorkerId::value));
+  caches.match(prompt, fleet, in_flight, false, TimePoint{}, depths);
+  depths.blocks[3] = 0;
+  EXPECT_EQ(blocks(), (std::vector<std::uint32_t>{1, 0, 3, 0, 5, 0, 7, 0, 9, 0, 11})) << "events alone";
+  const std::vector<std::uint32_t> none(kWorkers);
+  std::ranges::reverse(tokens);
+  caches.match(kv::hash_blocks(root, tokens, kBlock), fleet, none, true, TimePoint{}, depths);
+  for (const auto* list : {&depths.blocks, &depths.held, &depths.lower_tiers})
+    EXPECT_EQ(std::ranges::count(*list, 0U), std::ssize(*list)) << "of another prompt nothing is known";
+  EXPECT_TRUE(caches.known().empty());
+}
+
 }  // namespace
 }  // namespace kvist::routing::cache_knowledge_test

@@ -35,10 +35,10 @@ double cost(const Case& one, const CostLanes::Query& query, std::uint32_t longes
   const double prefill = weight(2) * work.uncached + weight(3) * work.pairs();
   const auto step_ms = [&](const CostLanes::Step& step, double of_context) {
     const double fleet = static_cast<double>(query.fleet_ratios[step.batch]);
-    return (step.prior_ms + w.per_prompt_token * query.prompt_tokens + of_context) *
+    return (step.prior_ms + w.per_prompt_token * query.least_prompt_tokens + of_context) *
            (fleet + share * (step.own_ratio - fleet));
   };
-  const double with = step_ms(w.with, query.per_kv_token_ms * query.prompt_tokens);
+  const double with = step_ms(w.with, query.per_kv_token_ms * query.least_prompt_tokens);
   const double without = step_ms(w.without, 0);
   double queue = 0;
   if (one.has_prompts) {
@@ -65,7 +65,7 @@ class Fleet {
   explicit Fleet(std::uint64_t seed) : random_(seed), ratios_(300) {
     for (float& ratio : ratios_) ratio = static_cast<float>(between(0.3, 3));
     query_ = {.now_ms = between(0, 1e9),
-              .prompt_tokens = std::floor(std::exp(between(0, 12))),
+              .least_prompt_tokens = std::floor(std::exp(between(0, 19))),
               .per_kv_token_ms = between(0, 1e-4),
               .fleet = {between(1, 60), between(0.5, 3), between(1e-3, 0.2), between(1e-8, 1e-5)},
               .fleet_ratios = ratios_,
@@ -75,7 +75,7 @@ class Fleet {
               .answer_tokens = between(1, 8'000)};
     lengths_differ_ = random_.uniform() < 0.3;
     lack_copies_ = random_.uniform() < 0.4;
-    longest_prompt_ = static_cast<std::uint32_t>(query_.prompt_tokens * (lengths_differ_ ? between(1, 2) : 1));
+    longest_prompt_ = static_cast<std::uint32_t>(query_.least_prompt_tokens * (lengths_differ_ ? between(1, 2) : 1));
     cases_.resize(static_cast<std::size_t>(random_.uniform_int(1, 50)));
     for (Case& one : cases_) make(one);
   }
@@ -83,7 +83,7 @@ class Fleet {
   void expect_bounds() {
     CostLanes lanes(cases_.size());
     lanes.set_base(query_.now_ms - between(0, 8'000));
-    const std::size_t size = CostLanes::padded(cases_.size());
+    const std::size_t size = WorkerLanes::padded(cases_.size());
     std::vector<std::uint32_t> tokens(size), cached(size), missing(size);
     for (std::size_t i = 0; i < cases_.size(); ++i) {
       const Case& one = cases_[i];
@@ -95,7 +95,7 @@ class Fleet {
       cached[i] = one.usable.cached_tokens;
       missing[i] = one.usable.replicate_tokens;
     }
-    CostLanes::Request request{.prompt_tokens = longest_prompt_, .cached = cached};
+    CostLanes::Request request{.longest_prompt_tokens = longest_prompt_, .cached = cached};
     if (lengths_differ_) request.tokens = tokens;
     if (lack_copies_) request.missing = missing;
     std::vector<float> bounds(size);
@@ -142,9 +142,10 @@ class Fleet {
                  .after = {.uncached = between(0, 200'000), .pairs = between(0, 1e10)}};
     UsableWorker& usable = one.usable;
     const auto count = [&](double most) { return static_cast<std::uint32_t>(between(0, most)); };
-    usable.prompt_tokens = static_cast<std::uint32_t>(query_.prompt_tokens);
+    usable.prompt_tokens = static_cast<std::uint32_t>(query_.least_prompt_tokens);
     if (lengths_differ_) usable.prompt_tokens += count(longest_prompt_ - usable.prompt_tokens + 1);
     usable.cached_tokens = random_.uniform() < 0.5 ? 0 : count(usable.prompt_tokens + 1);
+    if (random_.uniform() < 0.2) usable.cached_tokens = usable.prompt_tokens - std::min(usable.prompt_tokens, count(9));
     if (lack_copies_ && random_.uniform() < 0.5) usable.replicate_tokens = count(longest_prompt_ + 1);
   }
 
@@ -172,7 +173,7 @@ TEST(CostLanes, SoManyValuesOrMoreAreUpToTheLimitThatIsFoundForThem) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   RandomStream random(seed);
   for (int i = 0; i < 2'000; ++i) {
-    std::vector<float> values(CostLanes::padded(static_cast<std::size_t>(random.uniform_int(1, 1'000))), kNever);
+    std::vector<float> values(WorkerLanes::padded(static_cast<std::size_t>(random.uniform_int(1, 1'000))), kNever);
     const auto finite = static_cast<std::size_t>(random.uniform_int(1, static_cast<std::int64_t>(values.size())));
     for (std::size_t k = 0; k < finite; ++k) values[k] = static_cast<float>(random.uniform_int(0, 500));
     const auto wanted =
@@ -186,7 +187,7 @@ TEST(CostLanes, SoManyValuesOrMoreAreUpToTheLimitThatIsFoundForThem) {
 
 TEST(CostLanes, FewMoreThanWantedAreUpToTheLimit) {
   RandomStream random(7);
-  std::vector<float> values(CostLanes::padded(1'000));
+  std::vector<float> values(WorkerLanes::padded(1'000));
   double found = 0;
   for (int i = 0; i < 200; ++i) {
     for (float& value : values) value = static_cast<float>(random.uniform());

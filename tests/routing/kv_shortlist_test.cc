@@ -40,9 +40,10 @@ class TwoRouters {
         recorded_(static_cast<std::size_t>(random_.uniform_int(drawn.least_recorded, drawn.most_recorded))),
         plain_(make(false, fleet_.size())),
         fast_(make(true, recorded_)) {
+    const double other_readers = random_.uniform() < 0.7 ? 0.2 : random_.uniform() < 0.5 ? 1 : 0;
     for (WorkerView& worker : fleet_) {
       worker = {.available = true, .events_exact = random_.uniform() < 0.8, .limits = limits()};
-      worker.reading = random_.uniform() < 0.2 ? 1 : 0;
+      worker.reading = random_.uniform() < other_readers ? 1 : 0;
     }
     pace_ms_ = random_.uniform() < 0.3 ? 2'000 : random_.uniform() < 0.5 ? 40 : 4;
     users_ = fleet_.size() * static_cast<std::size_t>(random_.uniform_int(drawn.least_users, drawn.most_users)) / 4;
@@ -63,6 +64,8 @@ class TwoRouters {
   [[nodiscard]] std::size_t decisions() const { return decisions_; }
   /// Decisions for which the workers differed by who will come back to them, while requests waited.
   [[nodiscard]] std::size_t sought() const { return sought_; }
+  /// Decisions on a prefix that should have another copy.
+  [[nodiscard]] std::size_t copied() const { return copied_; }
   /// Decisions of whose record nobody is idle but a worker that is in it for that.
   [[nodiscard]] std::size_t passed_over() const { return passed_over_; }
   /// Records of some of the candidates that say what the costs consist of.
@@ -106,9 +109,11 @@ class TwoRouters {
                      .excluded = {}};
     if (random_.uniform() < 0.05) query.excluded.push_back(any_worker());
     if (random_.uniform() < 0.1) {
-      query.otherwise.push_back({.reading = 1,
-                                 .prompt_tokens = query.prompt_tokens + 9,
-                                 .blocks = std::make_shared<std::vector<kv::BlockHash>>()});
+      // Read otherwise, a prompt is a little longer or shorter, and there are blocks of it only now and then.
+      query.otherwise.push_back(
+          {.reading = 1,
+           .prompt_tokens = query.prompt_tokens + (random_.uniform() < 0.5 ? 9 : 0) - 4,
+           .blocks = random_.uniform() < 0.5 ? keys : std::make_shared<std::vector<kv::BlockHash>>()});
     }
     return query;
   }
@@ -130,6 +135,9 @@ class TwoRouters {
     if (testing::Test::HasFatalFailure()) return;
     expect_same_account(plain_.log().newest(0), fast_.log().newest(0));
     if (differ_by_who_returns(plain_.log().newest(0))) ++sought_;
+    if (std::ranges::any_of(plain_.log().newest(0).candidates,
+                            [](const Candidate& c) { return c.replicate_tokens > 0; }))
+      ++copied_;
     live_.push_back({.plain = plain->request, .fast = fast->request});
     ++decisions_;
   }
@@ -264,6 +272,7 @@ class TwoRouters {
   std::uint64_t unique_ = 0;
   std::size_t decisions_ = 0;
   std::size_t sought_ = 0;
+  std::size_t copied_ = 0;
   std::size_t passed_over_ = 0;
   std::size_t accounts_ = 0;
   TimePoint now_{};
@@ -274,16 +283,19 @@ TEST(KvShortlist, ChoosesAsIfEveryWorkerWereForecast) {
   const std::uint64_t first = std::random_device()();
   std::size_t decisions = 0;
   std::size_t sought = 0;
+  std::size_t copied = 0;
   for (std::uint64_t seed = first; seed < first + 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     TwoRouters routers(seed);
     routers.live(3'000);
     decisions += routers.decisions();
     sought += routers.sought();
+    copied += routers.copied();
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(decisions, 20'000U);
   EXPECT_GT(sought, decisions / 10);
+  EXPECT_GT(copied, decisions / 100);
 }
 
 // As a gateway records a fleet in which some have no requests.

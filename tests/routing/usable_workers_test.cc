@@ -19,6 +19,7 @@ std::vector<std::uint32_t> ids(const UsableWorkers& usable) {
 }
 
 std::vector<std::uint32_t> blocks(std::vector<std::uint32_t> by_worker) {
+  by_worker.resize(WorkerLanes::padded(by_worker.size()), 7);  // which nobody may read as a worker's
   return by_worker;
 }
 
@@ -102,6 +103,18 @@ TEST(UsableWorkers, TheLastTokenIsComputedWhateverIsCached) {
   (void)usable.begin_with_available(FleetView(fleet, 1), 0);
   usable.set_cached(blocks({3, 3, 2, 1, 0, 0, 3}), 32);
   EXPECT_EQ(std::ranges::count(usable.cached(), 0U), std::ssize(usable.cached())) << "there is no token";
+}
+
+TEST(UsableWorkers, WhatIsMissingOfACopyIsAskedOfEveryWorker) {
+  const std::vector<WorkerView> fleet = fleet_of(9);
+  UsableWorkers usable(9);
+  (void)usable.begin_with_available(FleetView(fleet, 1), 1'000);
+  usable.replicate(blocks({0, 1, 2, 3, 4, 5, 0, 9, 2}), 3, 32);
+  std::vector<std::uint32_t> missing;
+  for (const UsableWorker& one : usable.all()) missing.push_back(one.replicate_tokens);
+  EXPECT_EQ(missing, (std::vector<std::uint32_t>{96, 64, 32, 0, 0, 0, 96, 0, 32})) << "who has more lacks nothing";
+  usable.erase_if([](const UsableWorker& one) { return one.worker == WorkerId(0); });
+  EXPECT_EQ(usable.at(WorkerId(6)).replicate_tokens, 96U) << "of those who are left nothing has changed";
 }
 
 TEST(UsableWorkers, WhoHasMoreCachedThanTheBestSoFarIsVisited) {

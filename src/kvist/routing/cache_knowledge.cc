@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "kvist/base/check.h"
-#include "kvist/routing/worker_lanes.h"
 
 namespace kvist::routing {
 namespace {
@@ -115,7 +114,8 @@ void CacheKnowledge::match(std::span<const kv::BlockHash> prompt, const FleetVie
   }
 }
 
-// As if all events were exact and every block in device memory, as it nearly always is.
+// Depths as if all events were exact and every block in device memory, as it nearly always is; and whether there are
+// any.
 void CacheKnowledge::take_at_word(std::span<const std::uint32_t> in_flight, bool with_in_flight, CacheDepths& depths) {
   const std::size_t workers = by_events_.size();
   any_depth_.resize(workers);

@@ -23,6 +23,7 @@
 #include "kvist/routing/prefix_use.h"
 #include "kvist/routing/prompts_under_way.h"
 #include "kvist/routing/routed_request.h"
+#include "kvist/routing/worker_lanes.h"
 #include "kvist/spec/routing_spec.h"
 
 namespace kvist::routing {
@@ -35,9 +36,10 @@ struct CacheDepth {
   std::uint32_t lower_tiers = 0;  ///< how many of them are outside of device memory, by the events
 };
 
-/// The same of all workers, by WorkerId.
+/// The same of all workers, by WorkerId, in whole lanes (WorkerLanes).
 struct CacheDepths {
-  explicit CacheDepths(std::size_t workers) : blocks(workers), held(workers), lower_tiers(workers) {}
+  explicit CacheDepths(std::size_t workers)
+      : blocks(WorkerLanes::padded(workers)), held(blocks.size()), lower_tiers(blocks.size()) {}
   std::vector<std::uint32_t> blocks, held, lower_tiers;
 
   [[nodiscard]] CacheDepth operator[](WorkerId worker) const {
@@ -219,8 +221,8 @@ class CacheKnowledge {
   PredictedIndex recently_ended_;  // requests that ended a moment ago, whose last events may be under way
   std::vector<Worker> workers_;    // by WorkerId, as are the next
   std::vector<Weights> weights_;
-  // The two reasons to need nothing else of a worker, which lets a look-up in a large fleet read little memory: its
-  // events are exact, as of fleet_version_, and by the weights they are taken at their word.
+  // Whether the worker's events are exact, as of fleet_version_, and whether by the weights they are taken at their
+  // word. With both, a look-up needs nothing else of it, so that in a large fleet it reads little memory.
   static constexpr std::uint8_t kEventsExact = 1, kTakenAtWord = 2, kSure = 3;
   std::vector<std::uint8_t> sure_;
   std::size_t unsure_;  // how many are not kSure
@@ -230,7 +232,7 @@ class CacheKnowledge {
   std::vector<std::uint32_t> by_events_;
   std::vector<std::uint32_t> by_prediction_;
   std::vector<std::uint32_t> recently_ended_depths_;
-  std::vector<std::uint32_t> any_depth_;  // scratch memory: not 0 where one of the four above and `in_flight` is not
+  std::vector<std::uint32_t> any_depth_;  // scratch memory: not 0 where one of the three above or `in_flight` is not
   std::vector<WorkerId> known_;
   std::vector<LowerTiers> lower_tiers_;  // in ascending order of worker
   TimePoint now_;                        // the time of the last call that had one

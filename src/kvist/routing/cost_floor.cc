@@ -30,9 +30,9 @@ CostFloor::CostFloor(const Forecaster& forecaster, const LoadTracker& loads, std
       idle_(workers),
       fleet_ratios_(1, 1),
       lanes_(workers),
-      requests_(CostLanes::padded(workers)),
-      waiting_(CostLanes::padded(workers)),
-      doubt_(CostLanes::padded(workers), 1) {
+      requests_(WorkerLanes::padded(workers)),
+      waiting_(WorkerLanes::padded(workers)),
+      doubt_(WorkerLanes::padded(workers), 1) {
   for (std::uint32_t i = 0; i < workers; ++i) mark(WorkerId(i));
 }
 
@@ -85,14 +85,14 @@ std::uint32_t CostFloor::ratio_index(std::uint32_t batch) const {
   return static_cast<std::uint32_t>(std::min<std::size_t>(batch, fleet_ratios_.size() - 1));
 }
 
-void CostFloor::summarize(WorkerId id, const Summary& summary) {
+void CostFloor::summarize(WorkerId id, std::uint32_t waiting, std::uint32_t requests, const Summary& summary) {
   Summary& known = summaries_[id.value()];
-  sums_.remove(known.waiting, known.error);
-  sums_.add(summary.waiting, summary.error);
-  idle_ += static_cast<std::size_t>(summary.requests == 0) - static_cast<std::size_t>(known.requests == 0);
+  sums_.remove(this->waiting(id), known.error);
+  sums_.add(waiting, summary.error);
+  idle_ += static_cast<std::size_t>(requests == 0) - static_cast<std::size_t>(this->requests(id) == 0);
   known = summary;
-  requests_[id.value()] = static_cast<float>(summary.requests);
-  waiting_[id.value()] = static_cast<float>(summary.waiting);
+  requests_[id.value()] = static_cast<float>(requests);
+  waiting_[id.value()] = static_cast<float>(waiting);
   doubt_[id.value()] = static_cast<float>(KvPolicy::possible_cost(1, true, summary.known));
 }
 
@@ -118,10 +118,8 @@ void CostFloor::refresh(Worker& w, WorkerId id, TimePoint now) {
   const FleetLatency::Expectation expected = forecaster_->latency().expect(id, now);
   w.share = expected.own_share();
   w.learned = forecaster_->latency().learned_share(id);
-  summarize(id, {.waiting = KvPolicy::waiting(load, slots_[id.value()]),
-                 .requests = load.requests,
-                 .known = least_share(w, w.computed_at + to_milliseconds(kLasts)),
-                 .error = forecaster_->error(id)});
+  summarize(id, KvPolicy::waiting(load, slots_[id.value()]), load.requests,
+            {.known = least_share(w, w.computed_at + to_milliseconds(kLasts)), .error = forecaster_->error(id)});
   w.returning = forecaster_->returning(id).rate(now);
   w.returning.per_ms *= 1 - to_seconds(kLasts) / to_seconds(ReturningRequests::kMemory);
 
@@ -227,7 +225,7 @@ CostFloor::Query CostFloor::query(std::uint32_t prompt_tokens, const KvPolicy::F
 void CostFloor::bound_all(const Query& query, std::uint32_t least_tokens, const CostLanes::Request& request,
                           std::span<float> costs) const {
   lanes_.bound({.now_ms = query.now_ms,
-                .prompt_tokens = static_cast<double>(least_tokens),
+                .least_prompt_tokens = static_cast<double>(least_tokens),
                 .per_kv_token_ms = per_kv_token_ms_,
                 .fleet = forecaster_->latency().fleet().weights(),
                 .fleet_ratios = fleet_ratios_,
@@ -237,9 +235,8 @@ void CostFloor::bound_all(const Query& query, std::uint32_t least_tokens, const 
 }
 
 void CostFloor::keep_idle(std::span<float> costs) const {
-  constexpr float kNever = std::numeric_limits<float>::infinity();
   const CostLanes::Lanes none = {};
-  const CostLanes::Lanes never = {kNever, kNever, kNever, kNever};
+  const CostLanes::Lanes never = WorkerLanes::all(std::numeric_limits<float>::infinity());
   for (std::size_t at = 0; at < costs.size(); at += CostLanes::kLanes) {
     const auto is_idle = WorkerLanes::load(requests_.data() + at) <= none;
     WorkerLanes::store(costs.data() + at, is_idle ? WorkerLanes::load(costs.data() + at) : never);

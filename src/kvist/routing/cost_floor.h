@@ -85,8 +85,8 @@ class CostFloor {
   [[nodiscard]] double bound(const UsableWorker& usable, std::uint64_t displaced_blocks, const Query& query) const;
   /// Makes the bounds in `costs` infinite for all workers but idle ones.
   void keep_idle(std::span<float> costs) const;
-  /// Of whose possible cost (KvPolicy) may be at most `most`, if a worker's cost is at least that in `costs` and the
-  /// cheapest one has so many requests.
+  /// What decides who may be in a tie: whose possible cost (KvPolicy) is at most `most`, if a worker's cost is at least
+  /// that in `costs` and the cheapest one has so many requests.
   struct Tie {
     std::span<const float> costs;
     double most = 0;
@@ -119,9 +119,7 @@ class CostFloor {
     PrefillSum head, after;
     ReturningRequests::Rate returning;
   };
-  // What a decision asks of every worker, beside the others' so that it reads little memory.
   struct Summary {
-    std::uint32_t waiting = 0, requests = 0;
     double known = 0;  // the least share until the next refresh
     double error = 0;
   };
@@ -144,7 +142,7 @@ class CostFloor {
   void refresh(Worker& w, WorkerId id, TimePoint now);
   void refresh_old(TimePoint now);
   void prefetch(WorkerId worker) const;
-  void summarize(WorkerId id, const Summary& summary);
+  void summarize(WorkerId id, std::uint32_t waiting, std::uint32_t requests, const Summary& summary);
   void set_lanes(const Worker& w, WorkerId id);
   void follow_fleet_ratios();
   [[nodiscard]] std::uint32_t ratio_index(std::uint32_t batch) const;
@@ -169,7 +167,7 @@ class CostFloor {
   std::size_t idle_;
   std::vector<float> fleet_ratios_;  // of the fleet's model, by batch size; at least one
   CostLanes lanes_;
-  // By WorkerId, in whole lanes.
+  // What a decision asks of every worker, by WorkerId, in whole lanes.
   std::vector<float> requests_;
   std::vector<float> waiting_;
   std::vector<float> doubt_;  // what a possible cost is of a cost, if the worker has fewer requests
@@ -181,10 +179,9 @@ void CostFloor::for_each_in(const Tie& tie, std::span<const std::uint32_t> cache
   using Lanes = CostLanes::Lanes;
   const float limit = most_in(tie);
   const auto fewer = static_cast<float>(tie.requests);
-  const Lanes others = {1, 1, 1, 1};
-  const Lanes bounds = {fewer, fewer, fewer, fewer};
-  constexpr float kNever = std::numeric_limits<float>::infinity();
-  const Lanes never = {kNever, kNever, kNever, kNever};
+  const Lanes others = WorkerLanes::all(1.0F);
+  const Lanes bounds = WorkerLanes::all(fewer);
+  const Lanes never = WorkerLanes::all(std::numeric_limits<float>::infinity());
   for (std::size_t at = 0; at < tie.costs.size(); at += CostLanes::kLanes) {
     const Lanes doubted = WorkerLanes::load(doubt_.data() + at);
     const Lanes factor = WorkerLanes::load(requests_.data() + at) < bounds ? doubted : others;

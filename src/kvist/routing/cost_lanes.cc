@@ -26,17 +26,10 @@ Lanes all(double value) {
   return Lanes{one, one, one, one};
 }
 
-Lanes highest(Lanes a, Lanes b) {
-  return a > b ? a : b;
-}
-
-Lanes lowest(Lanes a, Lanes b) {
-  return a < b ? a : b;
-}
-
 }  // namespace
 
-CostLanes::CostLanes(std::size_t workers) : blocks_(padded(workers) / CostBlock::kWorkers), queues_(blocks_.size()) {
+CostLanes::CostLanes(std::size_t workers)
+    : blocks_(WorkerLanes::padded(workers) / CostBlock::kWorkers), queues_(blocks_.size()) {
   for (CostQueueBlock& prompts : queues_) {
     prompts.ready.fill(kLongAgo);
     prompts.last.fill(kLongAgo);
@@ -52,9 +45,9 @@ float CostLanes::at_least_so_many(std::span<const float> values, std::size_t wan
   std::array<Lanes, kMostRows> least;
   least.fill(all(kMost));
   for (std::size_t at = 0, row = 0; at < values.size(); at += kLanes, row = row + 1 == rows ? 0 : row + 1)
-    least[row] = lowest(least[row], WorkerLanes::load(values.data() + at));
+    least[row] = WorkerLanes::lowest(least[row], WorkerLanes::load(values.data() + at));
   Lanes most = least[0];
-  for (std::size_t row = 1; row < rows; ++row) most = highest(most, least[row]);
+  for (std::size_t row = 1; row < rows; ++row) most = WorkerLanes::highest(most, least[row]);
   return std::max({most[0], most[1], most[2], most[3]});
 }
 
@@ -128,6 +121,7 @@ namespace any_machine {
 namespace avx2 {
 #include "kvist/routing/cost_lanes_bound.inc"
 }  // namespace avx2
+#undef KVIST_COST_LANES_GATHER
 #pragma GCC pop_options
 #endif
 

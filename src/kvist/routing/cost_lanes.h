@@ -24,11 +24,7 @@ class CostLanes {
  public:
   static constexpr std::size_t kLanes = WorkerLanes::kLanes;
   using Lanes = WorkerLanes::Floats;
-  /// How many floats one per worker takes in whole lanes and whole blocks.
-  [[nodiscard]] static std::size_t padded(std::size_t workers) {
-    static_assert(CostBlock::kWorkers % kLanes == 0);
-    return (workers + CostBlock::kWorkers - 1) / CostBlock::kWorkers * CostBlock::kWorkers;
-  }
+  static_assert(CostBlock::kWorkers == WorkerLanes::kMostLanes);
   /// Calls visit(i) for each place where `values` is at most `most`, which visit() may lower. Requires: values come in
   /// whole lanes; visit() only changes the value that it is called for.
   template <class Visit>
@@ -67,8 +63,8 @@ class CostLanes {
   };
   /// What is the same for all workers of a decision.
   struct Query {
-    double now_ms = 0;  ///< since the clock's epoch
-    double prompt_tokens = 0;
+    double now_ms = 0;                    ///< since the clock's epoch
+    double least_prompt_tokens = 0;       ///< at any worker
     double per_kv_token_ms = 0;           ///< of a step with the request
     std::array<double, 4> fleet = {};     ///< the weights of a first token by the fleet's model
     std::span<const float> fleet_ratios;  ///< of its steps, by batch size
@@ -77,8 +73,8 @@ class CostLanes {
   };
   /// The request at each worker, in lists by WorkerId in whole lanes. Lengths and tokens are below 2^31.
   struct Request {
-    std::uint32_t prompt_tokens = 0;              ///< PolicyQuery::prompt_tokens
-    std::span<const std::uint32_t> tokens = {};   ///< of the prompt; empty where it is `prompt_tokens` at every worker
+    std::uint32_t longest_prompt_tokens = 0;      ///< PolicyQuery::prompt_tokens
+    std::span<const std::uint32_t> tokens = {};   ///< of the prompt; empty where it is the longest at every worker
     std::span<const std::uint32_t> cached = {};   ///< UsableWorker::cached_tokens
     std::span<const std::uint32_t> missing = {};  ///< UsableWorker::replicate_tokens; empty where nobody lacks a copy
   };

@@ -8,6 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "kvist/base/check.h"
+
 namespace kvist::routing {
 namespace {
 
@@ -54,16 +56,16 @@ struct KvShortlist::Choice {
   void forecast_tied();
   void forecast_idle();
   [[nodiscard]] bool may_tie(std::uint32_t worker, const Candidate& least, double most) const;
-  [[nodiscard]] First first_parts(std::uint32_t worker) const;
+  [[nodiscard]] FirstParts first_parts(std::uint32_t worker) const;
   [[nodiscard]] bool is_preferred(const Preferred& one, const Preferred& other) const;
-  [[nodiscard]] First find_preferred(const CostFloor::Tie& tie, const First& last) const;
-  [[nodiscard]] bool forecast_preferred(const Candidate& least, double most, const First& best);
+  [[nodiscard]] FirstParts find_preferred(const CostFloor::Tie& tie, const FirstParts& last) const;
+  [[nodiscard]] bool forecast_preferred(const Candidate& least, double most, const FirstParts& best);
   [[nodiscard]] const Candidate& cheapest() const;
 };
 
 KvShortlist::KvShortlist(const Forecaster& forecaster, CostFloor floor, std::size_t workers)
     : forecaster_(&forecaster), floor_(std::move(floor)) {
-  costs_.resize(CostLanes::padded(workers));
+  costs_.resize(WorkerLanes::padded(workers));
   exact_.assign(workers, kNone);
 }
 
@@ -83,7 +85,7 @@ KvPolicy::Room KvShortlist::Choice::room(std::size_t i) const {
 
 CostLanes::Request KvShortlist::Choice::lay_out() const {
   CostLanes::Request request{
-      .prompt_tokens = query.prompt_tokens, .cached = usable.cached(), .missing = usable.missing()};
+      .longest_prompt_tokens = query.prompt_tokens, .cached = usable.cached(), .missing = usable.missing()};
   if (usable.others().empty() && usable.prompt_tokens() == query.prompt_tokens) return request;
   list.tokens_.assign(request.cached.size(), usable.prompt_tokens());
   for (const std::uint32_t i : usable.others()) list.tokens_[usable[i].worker.value()] = usable[i].prompt_tokens;
@@ -190,8 +192,8 @@ bool KvShortlist::Choice::may_tie(std::uint32_t worker, const Candidate& least, 
          most;
 }
 
-// A worker without an exact forecast counts as not scarce, which can only make it win more often.
-KvShortlist::First KvShortlist::Choice::first_parts(std::uint32_t worker) const {
+// A worker without an exact forecast counts as not scarce, so that it is never more preferred with one.
+KvShortlist::FirstParts KvShortlist::Choice::first_parts(std::uint32_t worker) const {
   const WorkerId id(worker);
   if (list.exact_[worker] == kNone)
     return {-static_cast<std::int64_t>(usable.cached()[worker]), list.floor_.waiting(id)};
@@ -214,7 +216,7 @@ bool KvShortlist::Choice::is_preferred(const Preferred& one, const Preferred& ot
 void KvShortlist::Choice::forecast_tied() {
   const Candidate least = cheapest();
   const double most = KvPolicy::most_in_tie(least);
-  First best = kBeforeAll;
+  FirstParts best = kBeforeAll;
   do {
     best = find_preferred({.costs = list.costs_, .most = most, .requests = least.load.requests}, best);
   } while (best != kBehindAll && !forecast_preferred(least, most, best));
@@ -222,12 +224,12 @@ void KvShortlist::Choice::forecast_tied() {
 
 // Those with the best first parts that come behind `last`, and these parts. A worker without an exact forecast is only
 // looked at if it is as good as any before.
-KvShortlist::First KvShortlist::Choice::find_preferred(const CostFloor::Tie& tie, const First& last) const {
+KvShortlist::FirstParts KvShortlist::Choice::find_preferred(const CostFloor::Tie& tie, const FirstParts& last) const {
   list.preferred_.clear();
-  First best = kBehindAll;
+  FirstParts best = kBehindAll;
   CostFloor::Rank rank;
   list.floor_.for_each_in(tie, usable.cached(), rank, [&](WorkerId id) {
-    const First first = first_parts(id.value());
+    const FirstParts first = first_parts(id.value());
     if (first <= last || first > best) return;
     if (first < best) list.preferred_.clear();
     best = first;
@@ -238,7 +240,7 @@ KvShortlist::First KvShortlist::Choice::find_preferred(const CostFloor::Tie& tie
 }
 
 // Whether one of those with the best first parts ties.
-bool KvShortlist::Choice::forecast_preferred(const Candidate& least, double most, const First& best) {
+bool KvShortlist::Choice::forecast_preferred(const Candidate& least, double most, const FirstParts& best) {
   std::vector<Preferred>& preferred = list.preferred_;
   const auto is_behind = [&](const Preferred& one, const Preferred& other) { return is_preferred(other, one); };
   std::ranges::make_heap(preferred, is_behind);
@@ -247,8 +249,10 @@ bool KvShortlist::Choice::forecast_preferred(const Candidate& least, double most
     const std::uint32_t worker = preferred.back().worker;
     if (!may_tie(worker, least, most)) continue;
     if (list.exact_[worker] != kNone) return true;
+    if (KvPolicy::possible_cost(forecast(worker), least) > most) continue;
     // With its exact forecast it may be less preferred. Then its turn comes later.
-    if (KvPolicy::possible_cost(forecast(worker), least) <= most && first_parts(worker) == best) return true;
+    KVIST_CHECK(first_parts(worker) >= best, "an exact forecast makes no worker more preferred");
+    if (first_parts(worker) == best) return true;
   }
   return false;
 }

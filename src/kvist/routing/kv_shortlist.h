@@ -63,9 +63,9 @@ class KvShortlist {
     bool close = false;
   };
   /// The first two parts of a preference: cached tokens, below 0, and requests that wait.
-  using First = std::pair<std::int64_t, std::uint32_t>;
-  static constexpr First kBeforeAll{std::numeric_limits<std::int64_t>::min(), 0};
-  static constexpr First kBehindAll{std::numeric_limits<std::int64_t>::max(), 0};
+  using FirstParts = std::pair<std::int64_t, std::uint32_t>;
+  static constexpr FirstParts kBeforeAll{std::numeric_limits<std::int64_t>::min(), 0};
+  static constexpr FirstParts kBehindAll{std::numeric_limits<std::int64_t>::max(), 0};
   /// A worker of those with the best first parts.
   struct Preferred {
     double since_routed_ms = 0;

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
-#include "kvist/routing/cost_lanes.h"
-
 namespace kvist::routing {
 
 UsableWorkers::UsableWorkers(std::size_t workers)
-    : positions_(CostLanes::padded(workers), kNone),
+    : positions_(WorkerLanes::padded(workers), kNone),
       cached_(positions_.size()),
       missing_(positions_.size()),
       fleet_(workers) {}
@@ -15,8 +13,6 @@ UsableWorkers::UsableWorkers(std::size_t workers)
 bool UsableWorkers::begin_with_available(const FleetView& fleet, std::uint32_t prompt_tokens) {
   const bool known = fleet.is_still(version_);
   if (!known) read(fleet);
-  for (const std::uint32_t position : others_) workers_[position] = {.worker = workers_[position].worker};
-  others_.clear();
   std::ranges::fill(cached_, 0U);
   lack_copies_ = false;
   prompt_tokens_ = least_prompt_tokens_ = prompt_tokens;
@@ -59,24 +55,20 @@ void UsableWorkers::add(const UsableWorker& usable) {
 
 void UsableWorkers::set_cached(std::span<const std::uint32_t> blocks, std::uint32_t block_size) {
   if (prompt_tokens_ == 0) return;
-  const std::uint32_t most = (prompt_tokens_ - 1) / block_size;
-  std::size_t at = 0;
-  for (; at + WorkerLanes::kLanes <= blocks.size(); at += WorkerLanes::kLanes) {
-    const auto cached = WorkerLanes::lowest(WorkerLanes::load(blocks.data() + at), WorkerLanes::all(most)) * block_size;
+  const auto most = WorkerLanes::all((prompt_tokens_ - 1) / block_size);
+  for (std::size_t at = 0; at < cached_.size(); at += WorkerLanes::kLanes) {
+    const auto cached = WorkerLanes::lowest(WorkerLanes::load(blocks.data() + at), most) * block_size;
     const auto is_usable = WorkerLanes::load(positions_.data() + at) != WorkerLanes::all(kNone);
     WorkerLanes::store(cached_.data() + at, is_usable ? cached : WorkerLanes::Counts{});
   }
-  for (; at < blocks.size(); ++at) cached_[at] = positions_[at] == kNone ? 0 : std::min(blocks[at], most) * block_size;
 }
 
 void UsableWorkers::replicate(std::span<const std::uint32_t> blocks, std::uint32_t hot, std::uint32_t block_size) {
-  std::size_t at = 0;
-  for (; at + WorkerLanes::kLanes <= blocks.size(); at += WorkerLanes::kLanes) {
-    const auto most = WorkerLanes::all(hot);
+  const auto most = WorkerLanes::all(hot);
+  for (std::size_t at = 0; at < missing_.size(); at += WorkerLanes::kLanes) {
     const auto there = WorkerLanes::lowest(WorkerLanes::load(blocks.data() + at), most);
     WorkerLanes::store(missing_.data() + at, (most - there) * block_size);
   }
-  for (; at < blocks.size(); ++at) missing_[at] = (hot - std::min(hot, blocks[at])) * block_size;
   lack_copies_ = true;
 }
 

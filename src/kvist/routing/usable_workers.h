@@ -16,7 +16,7 @@ namespace kvist::routing {
 
 /// Those of one decision, in ascending order. Most requests of a large fleet may go to any available worker, most of
 /// which have cached nothing of it; for these the list is the last one, as long as the fleet is as it was, with another
-/// length of the prompt. So the next decision only touches the workers at which the last one was something else.
+/// length of the prompt. What differs from worker to worker is in lists that are read several workers at a time.
 /// Threads: one.
 class UsableWorkers {
  public:
@@ -28,10 +28,10 @@ class UsableWorkers {
   bool begin_with_available(const FleetView& fleet, std::uint32_t prompt_tokens);
   /// Begins with none, for workers one by one.
   void begin();
-  /// Requires: the worker comes behind those that are there, and lacks no copy, as replicate() says later.
+  /// Requires: the worker comes behind those that are there, and lacks no copy: replicate() says that.
   void add(const UsableWorker& usable);
-  /// The workers have cached so many blocks of the prompt, by their ids. An engine always computes the last token of a
-  /// prompt. Requires: the prompt has the same length at all of them.
+  /// The workers have cached so many blocks of the prompt, by their ids in whole lanes. An engine always computes the
+  /// last token of a prompt. Requires: the prompt has the same length at all of them.
   void set_cached(std::span<const std::uint32_t> blocks, std::uint32_t block_size);
   /// The first `hot` blocks of the prompt should have another copy: whatever of them a worker lacks that has cached so
   /// many blocks is UsableWorker::replicate_tokens.
@@ -60,12 +60,12 @@ class UsableWorkers {
   /// All workers of the fleet are usable.
   [[nodiscard]] bool is_whole_fleet() const { return workers_.size() == fleet_; }
 
-  /// The length of the prompt at all workers but some of others(), and the least length at any of them.
+  /// The length of the prompt at all workers but others(), and the least length at any of them.
   [[nodiscard]] std::uint32_t prompt_tokens() const { return prompt_tokens_; }
   [[nodiscard]] std::uint32_t least_prompt_tokens() const { return least_prompt_tokens_; }
   /// Positions, in any order, of the workers where the prompt has another length.
   [[nodiscard]] std::span<const std::uint32_t> others() const { return others_; }
-  /// UsableWorker::cached_tokens by WorkerId, in whole lanes (CostLanes); 0 where a worker is not usable.
+  /// UsableWorker::cached_tokens by WorkerId, in whole lanes (WorkerLanes); 0 where a worker is not usable.
   [[nodiscard]] std::span<const std::uint32_t> cached() const { return cached_; }
   /// UsableWorker::replicate_tokens, likewise, or empty: they are all 0.
   [[nodiscard]] std::span<const std::uint32_t> missing() const {
@@ -93,7 +93,7 @@ class UsableWorkers {
   std::vector<std::uint32_t> positions_;  // by WorkerId, in whole lanes; kNone: not usable
   std::vector<std::uint32_t> others_;
   std::vector<std::uint32_t> cached_;   // by WorkerId, in whole lanes, as is the next
-  std::vector<std::uint32_t> missing_;  // only if
+  std::vector<std::uint32_t> missing_;  // what it says counts if some worker lacks a copy
   bool lack_copies_ = false;
   std::uint32_t prompt_tokens_ = 0;
   std::uint32_t least_prompt_tokens_ = 0;
@@ -119,8 +119,10 @@ void UsableWorkers::erase_if(Predicate predicate) {
   for (const UsableWorker& usable : all())
     if (!predicate(usable)) left.push_back(usable);
   if (left.size() == size()) return;
+  const bool lack_copies = lack_copies_;
   begin();
   for (const UsableWorker& usable : left) add(usable);
+  lack_copies_ = lack_copies;
 }
 
 }  // namespace kvist::routing

@@ -12,6 +12,11 @@ namespace kvist::routing {
 /// for each.
 struct WorkerLanes {
   static constexpr std::size_t kLanes = 4;
+  /// Lists have whole lanes of whoever reads most workers at a time (CostBlock).
+  static constexpr std::size_t kMostLanes = 8;
+  [[nodiscard]] static constexpr std::size_t padded(std::size_t workers) {
+    return (workers + kMostLanes - 1) / kMostLanes * kMostLanes;
+  }
   using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
   using Counts = std::uint32_t __attribute__((vector_size(kLanes * sizeof(std::uint32_t))));
 
@@ -21,8 +26,14 @@ struct WorkerLanes {
   static void store(std::uint32_t* to, const Counts& lanes) { std::memcpy(to, &lanes, sizeof lanes); }
   [[nodiscard]] static Floats all(float value) { return Floats{} + value; }
   [[nodiscard]] static Counts all(std::uint32_t value) { return Counts{} + value; }
-  [[nodiscard]] static Counts highest(const Counts& a, const Counts& b) { return a > b ? a : b; }
-  [[nodiscard]] static Counts lowest(const Counts& a, const Counts& b) { return a < b ? a : b; }
+  template <class Vector>
+  [[nodiscard]] static Vector highest(const Vector& a, const Vector& b) {
+    return a > b ? a : b;
+  }
+  template <class Vector>
+  [[nodiscard]] static Vector lowest(const Vector& a, const Vector& b) {
+    return a < b ? a : b;
+  }
   /// Whether a comparison holds in any lane.
   template <class Vector>
   [[nodiscard]] static bool any(const Vector& holds) {
