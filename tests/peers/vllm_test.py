@@ -20,7 +20,8 @@ from turns import chat, converse_all, quantile
 from vllm_worker import VllmWorker, instances
 
 PEERS = ["vllm"]
-CONVERSATIONS, TURNS = 40, 4
+CONVERSATIONS, TURNS, ROUNDS = 40, 4, 4
+MODES = ["kv", "round_robin"]
 BLOCKS = 800
 SMALL_BUFFER = 20
 WORKER_SHARE = 0.6  # of one core: two of them leave the gateway and the clients enough
@@ -86,21 +87,24 @@ def tokenizers_are_the_same():
 
 
 def predictions_are_what_is_reported():
-    """Forty conversations of four turns, streamed and not, kv and round_robin, caches reset before each."""
+    """Forty conversations of four turns, streamed and not, kv and round_robin in turns, caches reset before each round."""
     rows, equal, total = [], 0, 0
     for streamed in (True, False):
-        for mode in ("kv", "round_robin"):
-            scene.reset()
-            scene.greet()
-            scene.set_mode(mode)
-            answers = converse_all(scene.gateway.ports["http"], CONVERSATIONS, TURNS, streamed, starters=4)
+        answers_of = {mode: [] for mode in MODES}
+        for number in range(ROUNDS):
+            for mode in MODES if number % 2 == 0 else MODES[::-1]:  # whoever comes first finds the machine in another state
+                scene.reset()
+                scene.greet()
+                scene.set_mode(mode)
+                answers_of[mode] += converse_all(scene.gateway.ports["http"], CONVERSATIONS, TURNS, streamed, starters=4)
+        for mode, answers in answers_of.items():
             good = [answer for answer in answers if answer.succeeded]
             same = sum(answer.predicted_tokens == answer.cached_tokens for answer in good)
-            equal, total = equal + same, total + CONVERSATIONS * TURNS
+            equal, total = equal + same, total + ROUNDS * CONVERSATIONS * TURNS
             counts = [sum(answer.worker == worker.name for answer in good) for worker in scene.workers]
             hits = sum(a.cached_tokens for a in good) / max(1, sum(a.prompt_tokens for a in good))
             firsts = [a.ttft for a in good if a.ttft is not None] if streamed else []
-            rows.append([mode, "streamed" if streamed else "whole", f"{len(good)} of {CONVERSATIONS * TURNS}", f"{same / max(1, len(good)):.1%}",
+            rows.append([mode, "streamed" if streamed else "whole", f"{len(good)} of {ROUNDS * CONVERSATIONS * TURNS}", f"{same / max(1, len(good)):.1%}",
                          f"{hits:.1%}", *(milliseconds(quantile(firsts, share)) for share in (0.5, 0.95)),
                          *(milliseconds(quantile([a.seconds for a in good], share)) for share in (0.5, 0.95)), "/".join(map(str, counts))])
             for answer in [a for a in answers if not a.succeeded][:3]:
@@ -108,7 +112,7 @@ def predictions_are_what_is_reported():
             for answer in [a for a in good if a.predicted_tokens != a.cached_tokens][:5]:
                 print(f"        {mode} {answer.worker}: {answer.predicted_tokens} predicted, {answer.cached_tokens} cached "
                       f"of {answer.prompt_tokens}", flush=True)
-    report.table(f"{CONVERSATIONS} conversations of {TURNS} turns, four at a time; milliseconds",
+    report.table(f"{CONVERSATIONS} conversations of {TURNS} turns, four at a time, {ROUNDS} rounds of each mode in turns; milliseconds",
                  ["mode", "answers", "answered", "predicted = reported", "hit rate", "TTFT p50", "TTFT p95", "whole p50", "whole p95",
                   "per worker"],
                  rows, "Two instances on one core each, with the load, the gateway and whatever else the machine did beside them.")
