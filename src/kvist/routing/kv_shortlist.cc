@@ -8,8 +8,6 @@
 #include <tuple>
 #include <utility>
 
-#include "kvist/base/check.h"
-
 namespace kvist::routing {
 namespace {
 
@@ -251,8 +249,7 @@ bool KvShortlist::Choice::forecast_preferred(const Candidate& least, double most
     if (list.exact_[worker] != kNone) return true;
     if (KvPolicy::possible_cost(forecast(worker), least) > most) continue;
     // With its exact forecast it may be less preferred. Then its turn comes later.
-    KVIST_CHECK(first_parts(worker) >= best, "an exact forecast makes no worker more preferred");
-    if (first_parts(worker) == best) return true;
+    if (first_parts(worker) <= best) return true;
   }
   return false;
 }
