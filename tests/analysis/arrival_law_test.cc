@@ -116,9 +116,13 @@ TEST(ArrivalTest, RefusedAndHeldBackArrivalsAreNotAsOrdered) {
                   .as_ordered());
   // Each tenth was refused: it has an id and no turn.
   std::erase_if(level.turns, [](const workload::TurnSample& turn) { return turn.conversation.value() % 10 == 4; });
-  const ArrivalTest refused = test_arrivals(level, law(ArrivalKind::kPoisson), 20);
+  spec::ArrivalSpec refuses = law(ArrivalKind::kPoisson);
+  refuses.when_full = spec::WhenFull::kRefuse;
+  const ArrivalTest refused = test_arrivals(level, refuses, 20);
   EXPECT_EQ(refused.refused, all - level.turns.size());
   EXPECT_FALSE(refused.as_ordered());
+  // Where arrivals wait, those ids are of a thread that had sent its share of the requests.
+  EXPECT_EQ(test_arrivals(level, law(ArrivalKind::kPoisson), 20, workload::HeldBack{}).refused, 0U);
 }
 
 TEST(ArrivalTest, WhatIsSentAtTheBeginningOfVirtualTimeIsSent) {

@@ -83,7 +83,7 @@ TEST(LevelAnalysis, RatesCountWhatHappenedWithinTheWindow) {
   const LevelAnalysis a = analyse(level, {});
   EXPECT_DOUBLE_EQ(a.exact.window_s, 10);
   EXPECT_DOUBLE_EQ(a.exact.output_tokens_per_s.value(), (6.0 + 2.0) / 10);
-  EXPECT_DOUBLE_EQ(a.exact.turns_per_s.value(), 0.2);                // the first and the failed one
+  EXPECT_DOUBLE_EQ(a.exact.turns_per_s.value(), 0.1);                // the first: a failure is no throughput
   EXPECT_DOUBLE_EQ(a.exact.conversation_starts_per_s.value(), 0.2);  // both turns 0 sent within
 }
 

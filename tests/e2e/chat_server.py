@@ -11,7 +11,7 @@ TOKENS = 6
 class ChatServer:
     """Answers each chat with TOKENS chunks, gap_s apart; without usage if it is told so. Keeps what it was asked."""
 
-    def __init__(self, usage=True, refuse_quoting=None, gap_s=GAP_S):
+    def __init__(self, usage=True, refuse_quoting=None, gap_s=GAP_S, cached=True):
         self.requests, self.lock = [], threading.Lock()
         server = self
 
@@ -39,8 +39,8 @@ class ChatServer:
                     time.sleep(gap_s)
                     self.chunk({"choices": [{"index": 0, "delta": {"content": f"w{i} "}} if chat else {"index": 0, "text": f"w{i} "}]})
                 if usage:
-                    self.chunk({"choices": [], "usage": {"prompt_tokens": 40, "completion_tokens": TOKENS, "total_tokens": 40 + TOKENS,
-                                                         "prompt_tokens_details": {"cached_tokens": 10}}})
+                    details = {"prompt_tokens_details": {"cached_tokens": 10}} if cached else {}
+                    self.chunk({"choices": [], "usage": {"prompt_tokens": 40, "completion_tokens": TOKENS, "total_tokens": 40 + TOKENS, **details}})
                 self.raw("data: [DONE]\n\n")
                 self.wfile.write(b"0\r\n\r\n")
 

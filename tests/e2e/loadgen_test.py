@@ -258,6 +258,69 @@ def a_load_of_the_control_api_that_runs_out_leaves_it_idle():
             process.wait()
 
 
+def what_is_started_after_a_stop_is_in_no_figure():
+    """The command ordered two conversations at once; who stops them and starts twenty others gets the two in the summary."""
+    server = ChatServer()
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen([BINARY, "loadgen", "--target", server.url, "--model", "m", "--concurrency", "2", "--input-tokens", "20",
+                                    "--output-tokens", str(TOKENS), "--output", folder], stdout=subprocess.PIPE, text=True)
+        try:
+            url = "http://127.0.0.1:" + re.search(r"ready http=(\d+)", process.stdout.readline()).group(1)
+
+            def ask(path, body):
+                asked = urllib.request.Request(url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+                with urllib.request.urlopen(asked, timeout=DEADLINE_S) as answer:
+                    return json.load(answer)
+
+            eventually(lambda: len(server.requests) >= 20, "the ordered load")
+            ask("/stop", {})
+            ordered = len(server.requests)
+            ask("/start", {"concurrency": 20, "seed": 77})
+            eventually(lambda: len(server.requests) >= ordered + 100, "the other load")
+            process.send_signal(signal.SIGINT)
+            said = process.communicate(timeout=DEADLINE_S)[0]
+            assert process.returncode == 0 and "stopped through the control API" in said, said
+        finally:
+            process.kill()
+            process.wait()
+        summary = json.loads((pathlib.Path(folder) / "summary.json").read_text())
+        lines = (pathlib.Path(folder) / "requests.jsonl").read_text().splitlines()
+        assert summary["requests"]["sent"] == ordered == len(lines), (summary["requests"], ordered, len(lines))
+        assert summary["concurrency"] == 2, summary
+
+
+def what_was_measured_outlives_the_terminal():
+    """Nobody reads what it prints, and the terminal is closed: the files are written."""
+    server = ChatServer()
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen([BINARY, "loadgen", "--target", server.url, "--model", "m", "--concurrency", "2", "--input-tokens", "20",
+                                    "--output-tokens", str(TOKENS), "--output", folder], stdout=subprocess.PIPE, text=True)
+        process.stdout.readline()
+        process.stdout.close()
+        eventually(lambda: len(server.requests) >= 4, "the load")
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(DEADLINE_S) == 0
+        summary = json.loads((pathlib.Path(folder) / "summary.json").read_text())
+        assert summary["requests"]["succeeded"] >= 4, summary["requests"]
+
+
+def files_of_an_earlier_load_are_not_mixed_with_those_of_a_later_one():
+    server = ChatServer()
+    with tempfile.TemporaryDirectory() as folder:
+        loadgen(server.url, "--concurrency", 2, "--requests", 6, "--input-tokens", 20, "--output-tokens", TOKENS, "--output", folder, "--export", "all")
+        (pathlib.Path(folder) / "notes.txt").write_text("mine")
+        loadgen(server.url, "--concurrency", 2, "--requests", 4, "--input-tokens", 20, "--output-tokens", TOKENS, "--output", folder, "--export", "vllm")
+        assert sorted(path.name for path in pathlib.Path(folder).iterdir()) == ["notes.txt", "requests.jsonl", "summary.json", "vllm.json"]
+
+
+def cached_tokens_that_nobody_reports_are_unknown():
+    server = ChatServer(cached=False)
+    with tempfile.TemporaryDirectory() as folder:
+        done = loadgen(server.url, "--concurrency", 2, "--requests", 4, "--input-tokens", 20, "--output-tokens", TOKENS, "--output", folder)
+        assert "cache    -: the target does not say how many prompt tokens were cached" in done.stdout, done.stdout
+        assert json.loads((pathlib.Path(folder) / "summary.json").read_text())["tokens"]["cached"] is None
+
+
 def the_progress_line_leaves_the_window_of_the_metrics_as_it_is():
     server = ChatServer()
     process = subprocess.Popen([BINARY, "loadgen", "--target", server.url, "--model", "m", "--concurrency", "2", "--input-tokens", "20", "--progress", "100ms"],
@@ -434,12 +497,15 @@ def wrong_options_are_refused_with_what_would_be_right():
                             (("--concurrency", 1, "--header", "no colon"), "want \"Name: value\""),
                             (("--rate", 1, "--rate-profile", "5"), "like 0s:0.1,60s:1"),
                             (("--concurrency", 1, "--output", "/tmp", "--export", "k6"), "there are vllm, aiperf"),
+                            (("--concurrency", 1, "--requests", -5), "-5: want a whole number"),
+                            (("--concurrency", 1, "--no-dashboard", "--slo", "ttft_p95=1s"), "--slo excludes --no-dashboard"),
                             (("--concurrency", 1, "--dataset", "/nowhere"), "/nowhere: cannot be opened")):
         done = loadgen("http://127.0.0.1:1", *options, ok=False)
         assert wanted in done.stderr, (options, done.stderr)
 
 
-run([an_open_loop_sends_its_requests_and_says_what_it_measured, the_same_seed_is_the_same_schedule_and_the_same_texts,
+run([what_is_started_after_a_stop_is_in_no_figure, what_was_measured_outlives_the_terminal, files_of_an_earlier_load_are_not_mixed_with_those_of_a_later_one,
+     cached_tokens_that_nobody_reports_are_unknown, an_open_loop_sends_its_requests_and_says_what_it_measured, the_same_seed_is_the_same_schedule_and_the_same_texts,
      rates_count_what_falls_into_the_window, the_drain_of_a_load_that_ends_itself_is_not_in_its_window,
      a_load_that_is_shorter_than_its_answers_says_so, arrivals_that_are_held_back_are_not_as_ordered, a_wrong_model_ends_the_load_at_once, secrets_are_in_no_file, a_load_of_the_control_api_that_runs_out_leaves_it_idle,
      the_progress_line_leaves_the_window_of_the_metrics_as_it_is, without_usage_answers_count_by_chunks, data_sets_are_sent_with_live_replies,

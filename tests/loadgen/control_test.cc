@@ -104,6 +104,20 @@ TEST_F(ControlTest, TheRateOfAnOpenLoopIsChanged) {
   EXPECT_EQ(requests_seen(), 4U);
 }
 
+TEST_F(ControlTest, AStartOrdersTheRateOfAnOpenLoopWhateverTheWorkloadHas) {
+  options_.workload.arrivals.kind = spec::ArrivalKind::kConstant;
+  options_.workload.arrivals.rate_per_s = 8;
+  serve([](std::size_t, auto exchange) { answer(*exchange, {"x"}); });
+  const net::HttpResponse started = call("POST", "/start", R"({"concurrency":1200})");
+  EXPECT_NE(started.body.find(R"("target_rps":20)"), std::string::npos) << started.body;
+  stop(false);
+  const Result<void> limited = on_loop([&] { return service_->start_with(480, 1, {.rate = 2}); });
+  ASSERT_TRUE(limited.has_value()) << limited.error().message;
+  EXPECT_DOUBLE_EQ(on_loop([&] { return service_->view().rate_per_s.value(); }), 2);
+  EXPECT_TRUE(on_loop([&] { return service_->changes().empty(); }));
+  stop(false);
+}
+
 TEST_F(ControlTest, AChangeToComeHoldsFromItsInstantOn) {
   options_.workload.arrivals.kind = spec::ArrivalKind::kConstant;
   options_.workload.arrivals.rate_per_s = 50;
@@ -111,7 +125,7 @@ TEST_F(ControlTest, AChangeToComeHoldsFromItsInstantOn) {
   const TimePoint begin = net::now();
   const TimePoint at = begin + std::chrono::milliseconds(310);
   on_loop([&] {
-    ASSERT_TRUE(service_->start_at(1, 1, begin).has_value());
+    ASSERT_TRUE(service_->start_at(1, 1, begin, {}).has_value());
     ASSERT_TRUE(service_->change_at({.rate = 500}, at).has_value());
     EXPECT_EQ(service_->change_at({.concurrency = 3}, at).error().code, ErrorCode::kUnsupported);
     EXPECT_TRUE(service_->changes().empty());

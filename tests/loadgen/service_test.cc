@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "kvist/loadgen/kept_places.h"
 #include "kvist/loadgen/refusal_watch.h"
 #include "loadgen/service_fixture.h"
 
@@ -216,9 +217,12 @@ TEST_F(ServiceTest, ATargetThatIsNotThereIsAFailureNotAnEnd) {
     return samples.size() >= 5;
   });
   stop(true);
-  for (const TurnSample& sample : samples) {
-    EXPECT_EQ(sample.outcome, TurnOutcome::kFailed);
-    EXPECT_NE(sample.error.find("cannot connect"), std::string::npos) << sample.error;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    EXPECT_EQ(samples[i].outcome, TurnOutcome::kFailed);
+    EXPECT_NE(samples[i].error.find("cannot connect"), std::string::npos) << samples[i].error;
+    if (i >= 2) {
+      EXPECT_GE(samples[i].handed - samples[i - 2].ended, KeptPlaces::kPause) << "two at once, each after a pause";
+    }
   }
 }
 

@@ -92,6 +92,57 @@ TEST_F(ThreadedLoadTest, AClosedLoopIsDividedAndStopsAsOne) {
   EXPECT_TRUE(std::ranges::any_of(conversations, [](std::uint64_t id) { return id % 2 == 1; }));
 }
 
+// A thread's last turn may end while its next arrival is still to come, and the other threads go on.
+TEST_F(ThreadedLoadTest, NoArrivalComesBehindAThreadsShareOfTheRequests) {
+  options_.workload.arrivals = {.kind = spec::ArrivalKind::kPoisson, .rate_per_s = 200};
+  options_.workload.turns_min = 3;
+  options_.workload.turns_max = 5;
+  options_.max_turns = 60;
+  make(4);
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    std::promise<void> ended;
+    on_loop([&] { load_->on_ended([&] { ended.set_value(); }); });
+    ASSERT_TRUE(start_load(12'000, seed).has_value());
+    ASSERT_EQ(ended.get_future().wait_for(std::chrono::seconds(100)), std::future_status::ready);
+    EXPECT_THAT(on_loop([&] { return load_->take_samples(); }), SizeIs(60)) << "seed " << seed;
+  }
+}
+
+TEST_F(ThreadedLoadTest, SaysOnceThatItIsOverAndByWhom) {
+  std::vector<bool> over;
+  make(3);
+  on_loop([&] { load_->on_over([&](bool by_itself) { over.push_back(by_itself); }); });
+  ASSERT_TRUE(start_load(3).has_value());
+  await([&] { return server_->requests().size() >= 10; });
+  EXPECT_THAT(start_load(3).error().message, HasSubstr("already running"));
+  on_loop([&] { load_->stop(true, {}); });
+  await([&] { return !over.empty(); });
+  EXPECT_THAT(on_loop([&] { return over; }), ::testing::ElementsAre(false));
+  ASSERT_TRUE(start_load(3).has_value());
+  on_loop([&] { load_->stop(false, {}); });
+  await([&] { return over.size() == 2; });
+}
+
+TEST_F(ThreadedLoadTest, AChangeIsMadeByTheThreadsThatAreLeft) {
+  options_.max_turns = 4;  // two of each thread
+  options_.workload.target_rps = 0;
+  on_loop([&] {
+    server_ = std::make_unique<ScriptedServer>(loop_, [this](std::size_t index, auto exchange) {
+      // The conversations of the second thread get no answer.
+      const std::string id(server_->requests()[index].headers.find("X-Request-Id").value_or(""));
+      if (!id.ends_with("-1-1-0")) answer(*exchange, {"x"});
+    });
+    options_.target_url = server_->url();
+    load_ = std::move(make_threaded_load(loop_, options_, 2).value());
+  });
+  ASSERT_TRUE(start_load(2).has_value());
+  await([&] { return load_->progress(std::chrono::seconds(10)).succeeded == 2; });
+  const Result<void> changed = on_loop([&] { return load_->change({.concurrency = 6}); });
+  EXPECT_TRUE(changed.has_value()) << changed.error().message;
+  EXPECT_THAT(on_loop([&] { return load_->changes(); }), SizeIs(1));
+  on_loop([&] { load_->stop(false, {}); });
+}
+
 TEST_F(ThreadedLoadTest, WhatCannotBeDividedIsRefused) {
   make(3);
   EXPECT_THAT(start_load(2).error().message, HasSubstr("2 conversations at once on 3 threads"));

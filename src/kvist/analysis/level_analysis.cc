@@ -92,15 +92,15 @@ void add_rates(const results::LevelRecord& level, ExactFigures& exact) {
   exact.window_s = std::max(0.0, to_seconds(level.measure_to - level.measure_from));
   if (exact.window_s <= 0) return;
   double tokens = 0;
-  double ended = 0;
+  double completed = 0;
   double started = 0;
   for (const TurnSample& turn : level.turns) {
     if (turn.outcome == TurnOutcome::kSucceeded && has_first_token(turn)) tokens += tokens_in_window(level, turn);
-    if (turn.outcome != TurnOutcome::kAbandoned && in_window(level, turn.ended)) ++ended;
+    if (turn.outcome == TurnOutcome::kSucceeded && in_window(level, turn.ended)) ++completed;
     if (turn.turn == 0 && in_window(level, turn.sent)) ++started;
   }
   exact.output_tokens_per_s = tokens / exact.window_s;
-  exact.turns_per_s = ended / exact.window_s;
+  exact.turns_per_s = completed / exact.window_s;
   exact.conversation_starts_per_s = started / exact.window_s;
 }
 
@@ -217,8 +217,13 @@ HitRate hit_rate(const results::LevelRecord& level) {
     rate.worker_query_tokens += worker.prefix_query_tokens;
     rate.worker_hit_tokens += worker.prefix_hit_tokens;
   }
-  rate.client_pct = percent(rate.client_cached_tokens, rate.client_prompt_tokens);
   rate.workers_pct = percent(rate.worker_hit_tokens, rate.worker_query_tokens);
+  // Many servers do not report cached tokens. That none were cached is known only of workers that say so themselves.
+  const bool none_hit = rate.workers_pct && rate.worker_hit_tokens == 0;
+  if (rate.client_cached_tokens > 0 || none_hit)
+    rate.client_pct = percent(rate.client_cached_tokens, rate.client_prompt_tokens);
+  else
+    rate.turn_mean_pct.reset();
   if (rate.client_pct && rate.workers_pct) rate.difference_points = *rate.client_pct - *rate.workers_pct;
   return rate;
 }

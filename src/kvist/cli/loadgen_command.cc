@@ -16,6 +16,7 @@
 #include "kvist/cli/loadgen_service.h"
 #include "kvist/cli/print.h"
 #include "kvist/cli/stored.h"
+#include "kvist/cli/termination.h"
 #include "kvist/dashboard/service/dashboard.h"
 #include "kvist/loadgen/load_watch.h"
 #include "kvist/loadgen/service.h"
@@ -48,6 +49,7 @@ class LoadgenRun {
  public:
   LoadgenRun(net::EventLoop& loop, loadgen::Load& service, const LoadOrder& order)
       : loop_(loop), service_(service), order_(order), timer_(loop), progress_(loop) {
+    service_.on_over([this](bool by_itself) { over(by_itself); });
     service_.on_ended([this] { ended(); });
   }
 
@@ -67,7 +69,7 @@ class LoadgenRun {
   /// Starts no new turns; those in flight may end within the request time-out. A second call breaks them off.
   void end() {
     if (std::exchange(ending_, true)) return service_.stop(false, {});
-    read_client();
+    if (!stopped_by_others_) read_client();
     timer_.arm(net::now() + order_.workload.request_timeout, [this] { service_.stop(false, {}); });
     service_.stop(true, [this] { loop_.stop(); });
   }
@@ -79,6 +81,16 @@ class LoadgenRun {
     held_back_ = service_.held_back();
     changes_ = service_.changes();
   }
+
+  /// All samples, and how many found no room in memory.
+  [[nodiscard]] std::vector<TurnSample> take_samples() {
+    return stopped_by_others_ ? std::move(samples_) : service_.take_samples();
+  }
+  [[nodiscard]] std::uint64_t samples_refused() const {
+    return stopped_by_others_ ? samples_refused_ : service_.progress(kProgressWindow).samples_refused;
+  }
+  /// Through the control API or the dashboard. What was started after it is no part of what the command ordered.
+  [[nodiscard]] bool was_stopped_by_others() const { return stopped_by_others_; }
 
   [[nodiscard]] bool has_driven() const { return started_.has_value(); }
   [[nodiscard]] TimePoint started() const { return started_.value_or(TimePoint{}); }
@@ -98,9 +110,16 @@ class LoadgenRun {
  private:
   /// The load has ended by itself. One that the control API started leaves the service idle, for the next one.
   void ended() {
-    if (!started_ || std::exchange(ending_, true)) return;
+    if (!started_ || stopped_by_others_ || std::exchange(ending_, true)) return;
     read_client();
     loop_.stop();
+  }
+  /// What was measured is kept apart from that of a load that may be started next.
+  void over(bool by_itself) {
+    if (!started_ || by_itself || ending_ || std::exchange(stopped_by_others_, true)) return;
+    read_client();
+    samples_ = service_.take_samples();
+    samples_refused_ = service_.progress(kProgressWindow).samples_refused;
   }
 
   void read_client() {
@@ -136,7 +155,10 @@ class LoadgenRun {
   loadgen::ClientLoad load_;
   workload::HeldBack held_back_;
   std::vector<workload::AppliedChange> changes_;
+  std::vector<TurnSample> samples_;  // if it was stopped by others
+  std::uint64_t samples_refused_ = 0;
   bool was_exhausted_ = false;
+  bool stopped_by_others_ = false;
   bool ending_ = false;
 };
 
@@ -212,6 +234,11 @@ report::LoadRun record_of(const LoadgenArguments& arguments, const LoadOrder& or
   // The line of the arrivals says how many waited.
   const bool refuses = order.workload.arrivals.when_full == spec::WhenFull::kRefuse;
   if (refuses && run.client_load().refused_starts) level.remarks.push_back(*run.client_load().refused_starts);
+  if (run.was_stopped_by_others()) {
+    level.remarks.push_back(fmt::format(
+        "stopped through the control API {:.3f} s after its start: what was started after it is in no figure",
+        to_seconds(run.stopped() - level.started)));
+  }
   for (const workload::AppliedChange& applied : run.changes()) {
     level.remarks.push_back(fmt::format("{:.3f} s after its start the load was changed: {}",
                                         to_seconds(applied.at - level.started), workload::text_of(applied.change)));
@@ -235,13 +262,13 @@ loadgen::DrivenLoad outcome_of(const LoadOrder& order, const results::LevelRecor
   return load;
 }
 
-Result<void> write_output(const LoadgenArguments& arguments, const LoadOrder& order, const report::LoadRun& record,
-                          const report::LoadFigures& figures) {
+/// Returns the paths of the files.
+Result<std::vector<std::string>> write_output(const LoadgenArguments& arguments, const LoadOrder& order,
+                                              const report::LoadRun& record, const report::LoadFigures& figures) {
   if (arguments.output.empty()) return {};
   KVIST_TRY(const std::vector<std::string> paths,
             report::write_load_files(record, figures, arguments.output, order.exports));
-  for (const std::string& path : paths) print_line("written  " + path);
-  return {};
+  return paths;
 }
 
 /// A load on this machine, which is attached to `watch`.
@@ -280,18 +307,21 @@ Result<std::unique_ptr<dashboard::Dashboard>> start_dashboard(const LoadgenArgum
   options.passes_control = true;
   options.plan = {.concurrency = arguments.concurrency.value_or(1),
                   .rate_per_s = order.workload.target_rps > 0 ? std::optional(order.workload.target_rps) : std::nullopt,
-                  .seed = order.workload.seed};
+                  .seed = order.workload.seed,
+                  .begun = order.level ? 1U : 0U};
   if (arguments.rate) options.plan.rate_per_s = arguments.rate;
   KVIST_TRY_VOID(read_dashboard(arguments.dashboard, options));
   return dashboard::Dashboard::start(std::move(options));
 }
 
-/// Prints the summary and writes the files. `given_up`: what the load says of that.
+/// Writes the files and prints the summary. `given_up`: what the load says of that.
 Result<void> conclude(const LoadgenArguments& arguments, const LoadOrder& order, const report::LoadRun& record,
                       const std::optional<std::string>& given_up) {
   const report::LoadFigures figures = report::figures_of(record);
+  const Result<std::vector<std::string>> written = write_output(arguments, order, record, figures);
   print_line(report::load_summary(record, figures));
-  KVIST_TRY_VOID(write_output(arguments, order, record, figures));
+  if (!written) return std::unexpected(written.error());
+  for (const std::string& path : *written) print_line("written  " + path);
   if (std::ranges::find(record.level.turns, TurnOutcome::kSucceeded, &TurnSample::outcome) !=
       record.level.turns.end()) {
     return {};
@@ -303,8 +333,8 @@ Result<void> conclude(const LoadgenArguments& arguments, const LoadOrder& order,
                                            : "not one turn succeeded; the first that failed: " + failed->error);
 }
 
-void add_refused_samples(const loadgen::Load& load, report::LoadRun& record) {
-  if (const std::uint64_t refused = load.progress(kProgressWindow).samples_refused; refused > 0) {
+void add_refused_samples(const LoadgenRun& run, report::LoadRun& record) {
+  if (const std::uint64_t refused = run.samples_refused(); refused > 0) {
     record.level.remarks.push_back(fmt::format("{} turns found no room in memory and are in no figure", refused));
   }
 }
@@ -317,6 +347,7 @@ Result<void> run_on_agents(const LoadgenArguments& arguments, const LoadOrder& o
   watch->attach(loop, *load);
   LoadgenRun run(loop, *load, order);
   loop.on_termination([&run] { run.end(); });
+  outlive_terminal(loop, [&run] { run.end(); });
   KVIST_TRY(const auto board, start_dashboard(arguments, order, watch));
   if (board || arguments.port) print_line(fmt::format("ready http={}", board ? board->port() : load->port()));
   if (board) print_line("dashboard " + board->url());
@@ -330,8 +361,8 @@ Result<void> run_on_agents(const LoadgenArguments& arguments, const LoadOrder& o
   KVIST_TRY_VOID(begun);
   if (!run.has_driven()) return fail(ErrorCode::kCancelled, "interrupted before the agents were ready");
   run.read_load();
-  report::LoadRun record = record_of(arguments, order, run, load->take_samples());
-  add_refused_samples(*load, record);
+  report::LoadRun record = record_of(arguments, order, run, run.take_samples());
+  add_refused_samples(run, record);
   sweep::add_agents(load->coordination().agents(), record.level);
   KVIST_TRY_VOID(conclude(arguments, order, record, load->given_up()));
   return check_agents(load->coordination());
@@ -353,6 +384,7 @@ Result<void> run_loadgen(const LoadgenArguments& arguments) {
   KVIST_TRY(const std::unique_ptr<loadgen::Load> service, make_load(loop, options, arguments.threads, *watch));
   LoadgenRun run(loop, *service, order);
   loop.on_termination([&run] { run.end(); });
+  outlive_terminal(loop, [&run] { run.end(); });
   KVIST_TRY(const auto board, start_dashboard(arguments, order, watch));
   print_line(fmt::format("ready http={}", board ? board->port() : service->port()));
   if (board) print_line("dashboard " + board->url());
@@ -360,8 +392,8 @@ Result<void> run_loadgen(const LoadgenArguments& arguments) {
   loop.run();
   watch->detach();
   if (!run.has_driven()) return {};
-  report::LoadRun record = record_of(arguments, order, run, service->take_samples());
-  add_refused_samples(*service, record);
+  report::LoadRun record = record_of(arguments, order, run, run.take_samples());
+  add_refused_samples(run, record);
   if (auto beyond = beyond_calibration(calibration, outcome_of(order, record.level))) {
     record.level.remarks.push_back(*std::move(beyond));
   }

@@ -8,10 +8,10 @@
 
 namespace kvist::cli {
 
-std::string wrong_in_seed(const std::string& text) {
-  std::uint64_t seed = 0;
+std::string wrong_in_whole_number(const std::string& text) {
+  std::uint64_t number = 0;
   const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, seed);
+  const auto [stopped, error] = std::from_chars(text.data(), end, number);
   if (error == std::errc() && stopped == end) return {};
   return text + ": want a whole number from 0 to " + std::to_string(std::numeric_limits<std::uint64_t>::max());
 }
@@ -51,7 +51,10 @@ void LoadgenCommandLine::add_to(CLI::App& app, Action& action) {
       "line of reference on the dashboard: results of a sweep, a report.json, a file of data/reference");
   command->add_option("--slo", arguments_.dashboard.slo, "lines of limits on the dashboard, such as ttft_p95=600ms");
   add_listen_options(*command, arguments_.dashboard.listen);
-  command->add_flag("--no-dashboard", arguments_.dashboard.off, "metrics and control API alone");
+  command->add_flag("--no-dashboard", arguments_.dashboard.off, "metrics and control API alone")
+      ->excludes(command->get_option("--slo"))
+      ->excludes(command->get_option("--baseline"))
+      ->excludes(command->get_option("--gateway"));
   add_agents_options(*command, arguments_.agents, arguments_.agents_key_file, arguments_.agents_ca);
   command->add_option("--calibration", arguments_.calibration,
                       "file of kvist loadgen calibrate that the load is held against; none");
@@ -129,10 +132,10 @@ void LoadgenCommandLine::add_load(CLI::App& command) {
   command.add_option("--max-in-flight", a.max_in_flight, "open loop: beyond it starts are sent late (20000)")
       ->needs(rate);
   command.add_option("--max-start-rate", a.max_start_rate, "closed loop: starts per second, at most")->needs(closed);
-  command.add_option("--requests", a.requests, "end after so many requests");
+  command.add_option("--requests", a.requests, "end after so many requests")->check(wrong_in_whole_number);
   command.add_option("--duration", a.duration, "how long, with a unit (30s); without it, until Ctrl-C");
   command.add_option("--warmup", a.warmup, "turns sent so early are not in the summary (5s)");
-  command.add_option("--seed", a.seed, "of texts, lengths and arrivals")->check(wrong_in_seed);
+  command.add_option("--seed", a.seed, "of texts, lengths and arrivals")->check(wrong_in_whole_number);
   command.add_option("--timeout", a.timeout, "a request is given up after this (120s)");
 }
 

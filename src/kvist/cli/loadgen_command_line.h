@@ -40,8 +40,8 @@ class LoadgenCommandLine {
 /// Adds --agents, --agents-key-file and --agents-ca: machines that drive the load.
 void add_agents_options(CLI::App& command, std::string& agents, std::string& key_file, std::string& ca);
 
-/// What is wrong with the text of a seed, empty if nothing: the parser would take what is below 0 or beyond 64 bits for
-/// another number.
-[[nodiscard]] std::string wrong_in_seed(const std::string& text);
+/// What is wrong with the text of a whole number of 64 bits, empty if nothing: the parser would take what is below 0 or
+/// beyond them for another number.
+[[nodiscard]] std::string wrong_in_whole_number(const std::string& text);
 
 }  // namespace kvist::cli

@@ -194,7 +194,9 @@ class CommandLine {
     add_listen_options(*command, a.listen);
     if (!can_be_off) return;
     command->add_flag("--no-dashboard", a.off, "without the dashboard")
-        ->excludes(command->get_option("--listen-certificate"));
+        ->excludes(command->get_option("--listen-certificate"))
+        ->excludes(command->get_option("--slo"))
+        ->excludes(command->get_option("--baseline"));
   }
 
   void add_dashboard() {
@@ -216,7 +218,7 @@ class CommandLine {
     CLI::App* command = model->add_subcommand("create", "write a model with random weights, for tests and demos");
     command->add_option("directory", model_create_.directory, "folder to make")->required();
     command->add_option("--size", model_create_.size, "tiny, small or base");
-    command->add_option("--seed", model_create_.seed, "of weights and tokenizer")->check(wrong_in_seed);
+    command->add_option("--seed", model_create_.seed, "of weights and tokenizer")->check(wrong_in_whole_number);
     command->add_option("--vocabulary", model_create_.vocabulary, "tokens")->check(CLI::Range(300, 1'500));
     command->add_option("--dtype", model_create_.dtype, "bf16, f16 or f32");
     command->callback([this] { action_ = [this] { return create_model(model_create_); }; });
@@ -360,7 +362,7 @@ class CommandLine {
     command->add_option("-o,--output", trace_.output, "file to write, *.jsonl")->required();
     command->add_option("-f,--file", trace_.workload_file, "file with a `workload:` mapping");
     command->add_option("--conversations", trace_.conversations, "how many chats (1000)");
-    command->add_option("--seed", trace_.seed, "instead of the workload's")->check(wrong_in_seed);
+    command->add_option("--seed", trace_.seed, "instead of the workload's")->check(wrong_in_whole_number);
     command->add_option("--think-time", trace_.think_time, "of chats: mean pause before the next turn (10 s)");
     command->add_option("--kind", trace_.kind,
                         "instead of chats: long_prompts, retrieval, retrieval_question_first, agents, code_completion, "

@@ -36,7 +36,10 @@ Result<void> AnswerReader::read_event(std::string_view data, TimePoint at) {
   KVIST_TRY(const openai::ChunkView chunk, openai::parse_chunk(data));
   if (chunk.error) return fail(ErrorCode::kUnavailable, fmt::format("error frame: {}", *chunk.error));
   if (chunk.usage) {
-    clock_->on_usage(chunk.usage->prompt_tokens, chunk.usage->cached_tokens, chunk.usage->completion_tokens);
+    const openai::Usage& usage = *chunk.usage;
+    clock_->on_usage(usage.prompt_tokens,
+                     usage.reports_cached_tokens ? std::optional(usage.cached_tokens) : std::nullopt,
+                     usage.completion_tokens);
   }
   frame_.learn(data, chunk);
   return add_content(chunk.content, chunk.generates, at);

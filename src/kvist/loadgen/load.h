@@ -71,6 +71,9 @@ class Load {
   /// Sets what is called from the loop when a load has ended by itself: as many turns as were ordered were driven, or
   /// the source (a trace, a profile of arrivals) has nothing more to do, and nothing is in flight.
   virtual void on_ended(std::function<void()> ended) = 0;
+  /// Sets what is called when a load is over, whoever ended it, before another one can begin: nothing is in flight any
+  /// more, and take_samples() has all of it. It must not destroy the load. One that is started once needs none of it.
+  virtual void on_over(std::function<void(bool by_itself)> /*over*/) {}
   /// Whether the load has sent its last turn by itself, so that only answers are awaited; true when idle.
   [[nodiscard]] virtual bool is_exhausted() const = 0;
   [[nodiscard]] virtual std::uint32_t in_flight() const = 0;

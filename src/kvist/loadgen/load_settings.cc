@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kvist/loadgen/controlled_load.h"
+
 namespace kvist::loadgen {
 
 bool replays(const spec::WorkloadSpec& workload) {
@@ -15,10 +17,24 @@ bool is_open_loop(const spec::WorkloadSpec& workload) {
   return !replays(workload) && workload.arrivals.is_open();
 }
 
+namespace {
+
+workload::LoadChange ordered_at(const spec::WorkloadSpec& workload, std::uint32_t concurrency) {
+  if (!is_open_loop(workload) || workload.arrivals.rate_per_s <= 0) return {};
+  return {.rate = concurrency / 60.0};
+}
+
+}  // namespace
+
 workload::LoadChange settings_at(const spec::WorkloadSpec& workload, std::uint32_t concurrency) {
   const spec::ArrivalSpec& arrivals = workload.arrivals;
   if (!is_open_loop(workload)) return {.concurrency = concurrency, .max_start_rate = workload.target_rps};
   return {.rate = arrivals.starts_per_second(concurrency), .max_in_flight = arrivals.max_conversations};
+}
+
+Result<void> start_as(const StartCommand& command, const spec::WorkloadSpec& workload, ControlledLoad& load) {
+  const std::uint64_t seed = command.seed.value_or(workload.seed);
+  return load.start_with(command.concurrency, seed, ordered_at(workload, command.concurrency));
 }
 
 std::uint32_t level_of(const workload::LoadChange& settings) {

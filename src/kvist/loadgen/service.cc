@@ -16,11 +16,13 @@
 
 #include "kvist/loadgen/base_url.h"
 #include "kvist/loadgen/control_api.h"
+#include "kvist/loadgen/kept_places.h"
 #include "kvist/loadgen/load_settings.h"
 #include "kvist/loadgen/loop_monitor.h"
 #include "kvist/loadgen/metrics.h"
 #include "kvist/loadgen/redaction.h"
 #include "kvist/loadgen/refusal_watch.h"
+#include "kvist/loadgen/run_warnings.h"
 #include "kvist/loadgen/status.h"
 #include "kvist/loadgen/turn_call.h"
 #include "kvist/net/http_client.h"
@@ -58,6 +60,7 @@ class ServiceImpl final : public Service, private TurnListener {
         recorder_(options_.window),
         client_(loop, client_options(options_, target_.url)),
         pace_(loop),
+        kept_places_(loop, [this](ConversationId conversation) { release(conversation); }),
         monitor_(loop, options_.watches_pauses),
         api_(control_actions()) {}
 
@@ -78,7 +81,11 @@ class ServiceImpl final : public Service, private TurnListener {
     return measures_of(recorder_, net::now(), in_flight(), dropped_slots());
   }
   [[nodiscard]] LoadView view() const override {
-    LoadView view{.state = state(), .open = is_open(), .in_flight = in_flight(), .totals = recorder_.totals()};
+    LoadView view{.state = state(),
+                  .open = is_open(),
+                  .replays = replays(),
+                  .in_flight = in_flight(),
+                  .totals = recorder_.totals()};
     if (!driver_) return view;
     const bool counts = !replays() || options_.workload.trace.loop == spec::TraceLoop::kClosed;
     if (counts && !is_open()) view.concurrency = concurrency_;
@@ -101,22 +108,30 @@ class ServiceImpl final : public Service, private TurnListener {
   }
 
   [[nodiscard]] Result<void> start(std::uint32_t concurrency, std::uint64_t seed) override {
+    return start_with(concurrency, seed, {});
+  }
+  [[nodiscard]] Result<void> start_with(std::uint32_t concurrency, std::uint64_t seed,
+                                        const workload::LoadChange& settings) override {
     KVIST_TRY_VOID(prepare(seed));
-    return start_at(concurrency, seed, net::now());
+    return start_at(concurrency, seed, net::now(), settings);
   }
 
-  [[nodiscard]] Result<void> start_at(std::uint32_t concurrency, std::uint64_t seed, TimePoint at) override {
+  [[nodiscard]] Result<void> start_at(std::uint32_t concurrency, std::uint64_t seed, TimePoint at,
+                                      const workload::LoadChange& settings) override {
     if (driver_)
       return fail(ErrorCode::kInvalidArgument, "already running: stop first, and await the end of the turns");
     if (concurrency == 0) return fail(ErrorCode::kInvalidArgument, "concurrency: expected at least 1");
     KVIST_TRY_VOID(prepare(seed));
-    KVIST_TRY(driver_, source_of(concurrency, seed, at));
+    KVIST_TRY(std::unique_ptr<workload::TurnSource> driver, source_of(concurrency, seed, at));
+    if (!settings.is_empty()) KVIST_TRY_VOID(workload::check_change_of(options_.workload, options_.shard, settings));
+    if (!settings.is_empty()) KVIST_TRY_VOID(driver->change(settings, at));
+    driver_ = std::move(driver);
     if (options_.max_turns) {
       driver_ =
           std::make_unique<workload::LimitedSource>(std::move(driver_), options_.shard.share(*options_.max_turns));
     }
-    concurrency_ = concurrency;
-    settings_ = settings_at(options_.workload, concurrency);
+    settings_ = settings_at(options_.workload, concurrency).then(settings);
+    concurrency_ = settings.is_empty() ? concurrency : level_of(settings_);
     changes_.clear();
     planned_.clear();
     seed_ = seed;
@@ -124,8 +139,7 @@ class ServiceImpl final : public Service, private TurnListener {
     target_.request_id = fmt::format("loadgen-{:x}", seed);
     target_.run_seed = seed;
     recorder_.begin_run();
-    missing_usage_before_ = recorder_.totals().missing_usage;
-    failed_before_ = recorder_.totals().turns_failed;
+    warnings_.begin(recorder_.totals());
     noted_.reset();
     refusals_.begin();
     monitor_.start();
@@ -171,11 +185,13 @@ class ServiceImpl final : public Service, private TurnListener {
     driver_->stop();
     planned_.clear();
     pace_.cancel();
+    kept_places_.release_all();
     if (!drain) abandon_calls();
     if (driver_->in_flight() == 0) finish_stop();
   }
 
   void on_ended(std::function<void()> ended) override { on_ended_ = std::move(ended); }
+  void on_over(std::function<void(bool)> over) override { on_over_ = std::move(over); }
   [[nodiscard]] const workload::Recorder& recorder() const override { return recorder_; }
   [[nodiscard]] bool is_exhausted() const override { return !driver_ || driver_->is_exhausted(); }
   [[nodiscard]] std::uint32_t in_flight() const override { return static_cast<std::uint32_t>(calls_.size()); }
@@ -224,17 +240,28 @@ class ServiceImpl final : public Service, private TurnListener {
   void on_finished(workload::TurnSample sample, std::string reply, int status) override {
     const ConversationId conversation = sample.conversation;
     const workload::TurnOutcome outcome = sample.outcome;
-    if (outcome == workload::TurnOutcome::kFailed) warn_of_failure(sample);
+    const bool is_unreachable = outcome == workload::TurnOutcome::kFailed && status == 0;
+    if (outcome == workload::TurnOutcome::kFailed) warnings_.on_failed(sample, recorder_.totals());
     if (refusals_.on_finished(sample, status)) give_up();
     if (options_.feed) options_.feed->on_turn_finished(sample, reply);
     const TimePoint now = net::now();
     recorder_.on_turn_finished(std::move(sample), now);
-    warn_of_missing_usage();
+    warnings_.on_finished(recorder_.totals(), options_.count_tokens != nullptr);
     bury(conversation);
     make_changes(now);
+    if (is_unreachable && !driver_->stopped()) {
+      kept_places_.keep(conversation, now);
+      return arm();
+    }
     launch(driver_->on_turn_finished(conversation, std::move(reply), outcome, now));
     if (!driver_->stopped()) return arm();
     if (driver_->in_flight() == 0) end();
+  }
+
+  void release(ConversationId conversation) {
+    launch(driver_->on_turn_finished(conversation, "", workload::TurnOutcome::kFailed, net::now()));
+    if (!driver_->stopped()) return arm();
+    if (driver_->in_flight() == 0 && on_stopped_.empty()) end();
   }
 
   /// Nothing is in flight, and nothing will be.
@@ -317,11 +344,15 @@ class ServiceImpl final : public Service, private TurnListener {
   /// service.
   void finish_stop() {
     if (driver_) {
+      // A load of so many turns is stopped by its last one, while the next arrival or change is waited for.
+      pace_.cancel();
+      planned_.clear();
       note_refusals();
       dropped_slots_before_ += driver_->dropped_slots();
       driver_.reset();
       monitor_.stop();
       telemetry::log_info(kComponent, "stopped: nothing is in flight");
+      if (on_over_) on_over_(on_stopped_.empty());
     }
     for (std::function<void()>& stopped : std::exchange(on_stopped_, {})) {
       if (stopped) loop_.post(std::move(stopped));
@@ -351,28 +382,8 @@ class ServiceImpl final : public Service, private TurnListener {
     driver_->stop();
     planned_.clear();
     pace_.cancel();
+    kept_places_.release_all();
   }
-
-  /// Only the first failure of a run is logged, because thousands of the same would hide it.
-  void warn_of_failure(const workload::TurnSample& sample) {
-    const std::string line =
-        fmt::format("turn {} of conversation {} failed: {}", sample.turn, sample.conversation.value(), sample.error);
-    if (recorder_.totals().turns_failed == failed_before_) {
-      telemetry::log_warning(kComponent, line + " (further failures of this run are counted, and logged as debug)");
-    } else {
-      telemetry::log_debug(kComponent, line);
-    }
-  }
-
-  void warn_of_missing_usage() {
-    if (missing_usage_warned() || recorder_.totals().missing_usage == missing_usage_before_) return;
-    missing_usage_before_ = kWarned;
-    telemetry::log_warning(kComponent,
-                           fmt::format("the target sends no usage: tokens of answers count by {}, prompt and cached "
-                                       "tokens are unknown",
-                                       options_.count_tokens ? "the tokenizer" : "chunks"));
-  }
-  [[nodiscard]] bool missing_usage_warned() const { return missing_usage_before_ == kWarned; }
 
   [[nodiscard]] bool replays() const { return loadgen::replays(options_.workload); }
   [[nodiscard]] bool is_open() const { return is_open_loop(options_.workload); }
@@ -390,10 +401,7 @@ class ServiceImpl final : public Service, private TurnListener {
   }
 
   [[nodiscard]] ControlActions control_actions() {
-    return {.start =
-                [this](const StartCommand& command) {
-                  return start(command.concurrency, command.seed.value_or(options_.workload.seed));
-                },
+    return {.start = [this](const StartCommand& command) { return start_as(command, options_.workload, *this); },
             .change = [this](const workload::LoadChange& wanted) { return change(wanted); },
             .stop = [this](bool drain, std::function<void()> stopped) { stop(drain, std::move(stopped)); },
             .status = [this] { return status_json(status()); },
@@ -426,14 +434,13 @@ class ServiceImpl final : public Service, private TurnListener {
     });
   }
 
-  static constexpr std::uint64_t kWarned = ~std::uint64_t{0};
-
   net::EventLoop& loop_;
   const ServiceOptions options_;
   Target target_;
   workload::Recorder recorder_;
   net::HttpClient client_;
   net::Timer pace_;
+  KeptPlaces kept_places_;
   LoopMonitor monitor_;
   std::uint32_t concurrency_ = 0;
   workload::LoadChange settings_;  // of the load under way, with its changes
@@ -444,8 +451,7 @@ class ServiceImpl final : public Service, private TurnListener {
   std::optional<std::uint64_t> texts_seed_;     // of which they are
   TimePoint started_{};
   std::uint64_t dropped_slots_before_ = 0;  // of earlier runs
-  std::uint64_t missing_usage_before_ = 0;  // of earlier runs; kWarned once this run has logged it
-  std::uint64_t failed_before_ = 0;         // of earlier runs
+  RunWarnings warnings_;
   std::unique_ptr<workload::TurnSource> driver_;
   RefusalWatch refusals_;
   std::optional<Refusals> noted_;  // of a load that was stopped or has ended
@@ -453,6 +459,7 @@ class ServiceImpl final : public Service, private TurnListener {
       calls_;  // ordered, so that calls are abandoned in the order of their start
   std::vector<std::function<void()>> on_stopped_;
   std::function<void()> on_ended_;
+  std::function<void(bool)> on_over_;
   ControlApi api_;
   std::unique_ptr<net::HttpServer>
       server_;  // last, so that it is destroyed first, with the requests that refer to the other members

@@ -66,8 +66,9 @@ class Service : public ControlledLoad {
 
   /// As prepare(), with the texts that another part of the load has made. Requires: `texts` are of that seed.
   virtual void use_texts(std::uint64_t seed, std::shared_ptr<const workload::Mix> texts) = 0;
-  /// Like start(), with a schedule that begins at `at`, which may be in the future.
-  [[nodiscard]] virtual Result<void> start_at(std::uint32_t concurrency, std::uint64_t seed, TimePoint at) = 0;
+  /// Like start_with(), with a schedule that begins at `at`, which may be in the future.
+  [[nodiscard]] virtual Result<void> start_at(std::uint32_t concurrency, std::uint64_t seed, TimePoint at,
+                                              const workload::LoadChange& settings) = 0;
   /// Raises the number of conversations at once. client_load() counts from now. Errors: kInvalidArgument while not
   /// running, or for a smaller number; kUnsupported if the load does not depend on such a number.
   [[nodiscard]] virtual Result<void> raise(std::uint32_t concurrency) = 0;

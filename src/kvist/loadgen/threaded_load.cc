@@ -85,7 +85,7 @@ class ThreadedLoadImpl final : public ThreadedLoad {
       parts_.push_back(std::make_unique<Part>(std::move(options)));
       KVIST_TRY_VOID(parts_.back()->create());
       parts_.back()->ask([this](Service& service) {
-        service.on_ended([this] { loop_.post(while_alive([this] { part_ended(); })); });
+        service.on_over([this](bool) { loop_.post(while_alive([this] { part_over(); })); });
       });
     }
     if (!options_.listens) return {};
@@ -124,18 +124,30 @@ class ThreadedLoadImpl final : public ThreadedLoad {
   }
 
   [[nodiscard]] Result<void> start(std::uint32_t concurrency, std::uint64_t seed) override {
-    KVIST_TRY_VOID(prepare(seed));
-    return start_at(concurrency, seed, net::now() + kLead);
+    return start_with(concurrency, seed, {});
   }
-  [[nodiscard]] Result<void> start_at(std::uint32_t concurrency, std::uint64_t seed, TimePoint at) override {
+  [[nodiscard]] Result<void> start_with(std::uint32_t concurrency, std::uint64_t seed,
+                                        const workload::LoadChange& settings) override {
     KVIST_TRY_VOID(prepare(seed));
-    running_ = parts_.size();
+    return start_at(concurrency, seed, net::now() + kLead, settings);
+  }
+  [[nodiscard]] Result<void> start_at(std::uint32_t concurrency, std::uint64_t seed, TimePoint at,
+                                      const workload::LoadChange& settings) override {
+    if (running_ > 0)
+      return fail(ErrorCode::kInvalidArgument, "already running: stop first, and await the end of the turns");
+    KVIST_TRY_VOID(prepare(seed));
+    stopped_by_call_ = false;
     changes_.clear();
-    concurrency_ = concurrency;
-    settings_ = settings_at(options_.workload, concurrency);
+    settings_ = settings_at(options_.workload, concurrency).then(settings);
+    concurrency_ = settings.is_empty() ? concurrency : level_of(settings_);
     for (const auto& part : parts_) {
-      const Result<void> started = part->ask([&](Service& service) { return service.start_at(concurrency, seed, at); });
-      if (started) continue;
+      const Result<void> started =
+          part->ask([&](Service& service) { return service.start_at(concurrency, seed, at, settings); });
+      if (started) {
+        ++running_;
+        continue;
+      }
+      stopped_by_call_ = true;
       for (const auto& begun : parts_) begun->tell([](Service& service) { service.stop(false, {}); });
       return started;
     }
@@ -146,13 +158,15 @@ class ThreadedLoadImpl final : public ThreadedLoad {
     return change_at(change, net::now() + kLead);
   }
   [[nodiscard]] Result<void> change_at(const workload::LoadChange& change, TimePoint at) override {
-    Result<void> changed;
+    // One part may have ended, as its share of the requests was sent; the others go on.
+    bool changed = false;
+    Result<void> refused;
     for (const auto& part : parts_) {
       Result<void> one = part->ask([&](Service& service) { return service.change_at(change, at); });
-      // One part may have ended, as its share of the requests was sent; the others go on.
-      if (!one) changed = std::move(one);
+      changed = changed || one;
+      if (!one) refused = std::move(one);
     }
-    if (!changed) return changed;
+    if (!changed) return refused;
     changes_.push_back({.at = at, .change = change});
     settings_ = settings_.then(change);
     concurrency_ = level_of(settings_);
@@ -160,6 +174,7 @@ class ThreadedLoadImpl final : public ThreadedLoad {
   }
 
   void stop(bool drain, std::function<void()> stopped) override {
+    stopped_by_call_ = true;
     const auto left = std::make_shared<std::size_t>(parts_.size());
     const auto one = [left, stopped = std::move(stopped)] {
       if (--*left == 0 && stopped) stopped();
@@ -170,6 +185,7 @@ class ThreadedLoadImpl final : public ThreadedLoad {
   }
 
   void on_ended(std::function<void()> ended) override { on_ended_ = std::move(ended); }
+  void on_over(std::function<void(bool)> over) override { on_over_ = std::move(over); }
   [[nodiscard]] bool is_exhausted() const override {
     return std::ranges::all_of(parts_, [](const auto& part) {
       return part->ask([](const Service& service) { return service.is_exhausted(); });
@@ -231,6 +247,7 @@ class ThreadedLoadImpl final : public ThreadedLoad {
   /// What any part does the whole does: "running" before "draining" before "idle".
   static void add_view(const LoadView& part, LoadView& all) {
     all.open = part.open;
+    all.replays = part.replays;
     all.in_flight += part.in_flight;
     add_totals(part.totals, all.totals);
     if (part.state == "idle" || all.state == "running") return;
@@ -248,10 +265,7 @@ class ThreadedLoadImpl final : public ThreadedLoad {
   }
 
   [[nodiscard]] ControlActions control_actions() {
-    return {.start =
-                [this](const StartCommand& command) {
-                  return start(command.concurrency, command.seed.value_or(options_.workload.seed));
-                },
+    return {.start = [this](const StartCommand& command) { return start_as(command, options_.workload, *this); },
             .change = [this](const workload::LoadChange& wanted) { return change(wanted); },
             .stop = [this](bool drain, std::function<void()> stopped) { stop(drain, std::move(stopped)); },
             .status = [this] { return status_json(status()); },
@@ -289,8 +303,11 @@ class ThreadedLoadImpl final : public ThreadedLoad {
   }
 
   /// A part has nothing more to do and nothing in flight.
-  void part_ended() {
-    if (--running_ == 0 && on_ended_) on_ended_();
+  void part_over() {
+    if (--running_ > 0) return;
+    const bool by_itself = !stopped_by_call_;
+    if (on_over_) on_over_(by_itself);
+    if (by_itself && on_ended_) on_ended_();
   }
 
   net::EventLoop& loop_;
@@ -298,8 +315,10 @@ class ThreadedLoadImpl final : public ThreadedLoad {
   std::optional<std::uint64_t> texts_seed_;
   std::uint32_t concurrency_ = 0;  // of the last load, with its changes
   workload::LoadChange settings_;  // the same
-  std::size_t running_ = 0;        // parts that have not ended by themselves
+  std::size_t running_ = 0;        // parts whose load is not over
+  bool stopped_by_call_ = false;
   std::function<void()> on_ended_;
+  std::function<void(bool)> on_over_;
   std::vector<workload::AppliedChange> changes_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // released on the loop's thread
   std::vector<std::unique_ptr<Part>> parts_;

@@ -20,8 +20,9 @@ class ThreadedLoad : public ControlledLoad {
  public:
   /// As prepare(), with texts that were made elsewhere. Requires: `texts` are of that seed.
   virtual void use_texts(std::uint64_t seed, const std::shared_ptr<const workload::Mix>& texts) = 0;
-  /// Like start(), with a schedule that begins at `at`, which may be in the future.
-  [[nodiscard]] virtual Result<void> start_at(std::uint32_t concurrency, std::uint64_t seed, TimePoint at) = 0;
+  /// Like start_with(), with a schedule that begins at `at`, which may be in the future.
+  [[nodiscard]] virtual Result<void> start_at(std::uint32_t concurrency, std::uint64_t seed, TimePoint at,
+                                              const workload::LoadChange& settings) = 0;
   /// change() at `at`. Errors: those of Service::change_at().
   [[nodiscard]] virtual Result<void> change_at(const workload::LoadChange& change, TimePoint at) = 0;
 };

@@ -70,7 +70,7 @@ void throughput(JsonWriter& json, const LoadFigures& figures) {
   total(json, "total_isl", kTokens, known(usage, t.prompt_tokens));
   total(json, "total_usage_prompt_tokens", kTokens, known(usage, t.prompt_tokens));
   total(json, "total_usage_completion_tokens", kTokens, known(usage, t.output_tokens));
-  total(json, "total_usage_prompt_cache_read_tokens", kTokens, known(usage, t.cached_tokens));
+  total(json, "total_usage_prompt_cache_read_tokens", kTokens, known(t.knows_cached(), t.cached_tokens));
   total(json, "overall_usage_prompt_cache_read_pct", "%", figures.level.analysis.hit_rate.client_pct);
   total(json, "benchmark_duration", "sec", figures.window_s);
 }

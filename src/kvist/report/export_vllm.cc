@@ -136,6 +136,11 @@ std::string vllm_json(const LoadRun& run, const LoadFigures& figures) {
   return json.take() + "\n";
 }
 
+std::vector<std::string> exported_names() {
+  return {"vllm.json", "profile_export_aiperf.json", "profile_export.jsonl", "benchmarks.json",
+          "summary_lifecycle_metrics.json"};
+}
+
 std::vector<std::pair<std::string, std::string>> exported_files(ExportFormat format, const LoadRun& run,
                                                                 const LoadFigures& figures) {
   switch (format) {

@@ -15,6 +15,9 @@ namespace kvist::report {
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> exported_files(ExportFormat format, const LoadRun& run,
                                                                               const LoadFigures& figures);
 
+/// The names of all formats' files.
+[[nodiscard]] std::vector<std::string> exported_names();
+
 /// `vllm bench serve --save-result --save-detailed`.
 [[nodiscard]] std::string vllm_json(const LoadRun& run, const LoadFigures& figures);
 /// AIPerf's profile_export_aiperf.json and profile_export.jsonl.

@@ -44,7 +44,7 @@ void totals(JsonWriter& json, const LoadTotals& t, const char* without_usage) {
   const bool usage = t.without_usage == 0;
   json.key("tokens").begin_object();
   number_or_null(json, "prompt", usage, t.prompt_tokens);
-  number_or_null(json, "cached", usage, t.cached_tokens);
+  number_or_null(json, "cached", t.knows_cached(), t.cached_tokens);
   json.field("output", t.output_tokens).field("output_counted_by", usage ? "usage" : without_usage).end_object();
 }
 
@@ -164,6 +164,12 @@ void changes(JsonWriter& json, const LoadRun& run) {
   json.end_array();
 }
 
+/// A path that is no regular file (a pipe) is written in place, and stays.
+void remove_earlier(const std::filesystem::path& path) {
+  std::error_code error;
+  if (std::filesystem::is_regular_file(path, error)) std::filesystem::remove(path, error);
+}
+
 }  // namespace
 
 Result<std::vector<ExportFormat>> parse_formats(const std::string& text) {
@@ -252,7 +258,9 @@ Result<std::vector<std::string>> write_load_files(const LoadRun& run, const Load
                                                   const std::filesystem::path& folder,
                                                   const std::vector<ExportFormat>& formats) {
   std::vector<std::string> paths;
-  KVIST_TRY(paths.emplace_back(), write_file(folder / "summary.json", load_summary_json(run, figures)));
+  // Those of an earlier run would look like this one's. The summary comes last: where it is, the others are.
+  for (const std::string& name : exported_names()) remove_earlier(folder / name);
+  remove_earlier(folder / "summary.json");
   OutputFile requests(folder / "requests.jsonl");
   for (const TurnSample& turn : run.level.turns) requests.append(request_line(run, turn));
   KVIST_TRY(paths.emplace_back(), requests.finish());
@@ -261,6 +269,8 @@ Result<std::vector<std::string>> write_load_files(const LoadRun& run, const Load
       KVIST_TRY(paths.emplace_back(), write_file(folder / name, text));
     }
   }
+  KVIST_TRY(const std::string summary, write_file(folder / "summary.json", load_summary_json(run, figures)));
+  paths.insert(paths.begin(), summary);
   return paths;
 }
 

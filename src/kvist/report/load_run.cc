@@ -34,6 +34,7 @@ LoadTotals totals_of(const results::LevelRecord& level) {
     totals.without_usage += turn.has_usage() ? 0 : 1;
     totals.prompt_tokens += turn.prompt_tokens;
     totals.cached_tokens += turn.cached_tokens;
+    totals.reports_cached = totals.reports_cached || turn.reports_cached || turn.cached_tokens > 0;
     totals.output_tokens += turn.output_tokens();
   }
   return totals;
@@ -66,7 +67,7 @@ void add_send_delay(const results::LevelRecord& level, LoadFigures& figures) {
 void set_hit_rate(LoadFigures& figures) {
   const LoadTotals& t = figures.totals;
   std::optional<double> pct;
-  if (t.without_usage == 0 && t.prompt_tokens > 0) {
+  if (t.knows_cached()) {
     pct = 100.0 * static_cast<double>(t.cached_tokens) / static_cast<double>(t.prompt_tokens);
   }
   figures.level.analysis.hit_rate.client_pct = pct;

@@ -61,8 +61,10 @@ struct LoadTotals {
   std::size_t abandoned = 0;
   std::size_t without_usage = 0;  ///< successful ones
   std::uint64_t prompt_tokens = 0;
-  std::uint64_t cached_tokens = 0;
+  std::uint64_t cached_tokens = 0;  ///< unknown, not 0, unless knows_cached()
   std::uint64_t output_tokens = 0;
+  bool reports_cached = false;  ///< some usage had cached tokens: who leaves them out where there are none has none
+  [[nodiscard]] bool knows_cached() const { return without_usage == 0 && prompt_tokens > 0 && reports_cached; }
 };
 
 /// The figures of a run. Percentiles are over the successful turns sent within the window, rates over what happened

@@ -44,6 +44,10 @@ std::string cache_line(const LoadFigures& figures) {
   const LoadTotals& t = figures.totals;
   if (t.without_usage > 0 || t.prompt_tokens == 0)
     return "cache    -: the target does not say how many prompt tokens it had\n";
+  if (!t.knows_cached()) {
+    return "cache    -: the target does not say how many prompt tokens were cached (vLLM: "
+           "--enable-prompt-tokens-details)\n";
+  }
   return fmt::format(
       "cache    {} of {} prompt tokens\n",
       render::format_pct(100.0 * static_cast<double>(t.cached_tokens) / static_cast<double>(t.prompt_tokens)),

@@ -27,9 +27,11 @@ void TurnClock::on_age(std::uint32_t chunks, ChunkAge age) {
   sample_.late_ms.resize(sample_.late_ms.size() + chunks, late);
 }
 
-void TurnClock::on_usage(std::uint32_t prompt_tokens, std::uint32_t cached_tokens, std::uint32_t completion_tokens) {
+void TurnClock::on_usage(std::uint32_t prompt_tokens, std::optional<std::uint32_t> cached_tokens,
+                         std::uint32_t completion_tokens) {
   sample_.prompt_tokens = prompt_tokens;
-  sample_.cached_tokens = cached_tokens;
+  sample_.cached_tokens = cached_tokens.value_or(0);
+  sample_.reports_cached = cached_tokens.has_value();
   sample_.completion_tokens = completion_tokens;
 }
 

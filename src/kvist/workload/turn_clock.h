@@ -64,7 +64,8 @@ class TurnClock {
   }
   /// How long the last `chunks` content chunks had been in this machine before they were read. `age` is a range.
   void on_age(std::uint32_t chunks, ChunkAge age);
-  void on_usage(std::uint32_t prompt_tokens, std::uint32_t cached_tokens, std::uint32_t completion_tokens);
+  void on_usage(std::uint32_t prompt_tokens, std::optional<std::uint32_t> cached_tokens,
+                std::uint32_t completion_tokens);
 
   /// The client counted the tokens of the answer itself.
   void on_counted_tokens(std::uint32_t tokens) { sample_.counted_tokens = tokens; }

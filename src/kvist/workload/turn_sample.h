@@ -41,9 +41,11 @@ struct TurnSample {
   std::optional<std::uint32_t> predicted_cached_tokens;  ///< x-kvist-predicted-cached-tokens
   std::vector<float> gaps_ms;                            ///< between successive content chunks: ITL; may be dropped
 
-  // How exact the instants above are. Only the process that measured knows this; results files do not have it.
+  // How exact the instants and counts above are. Only the process that measured knows this; results files do not have
+  // it.
   float longest_send_ms = 0;     ///< `sent` may be so much too late
   std::uint32_t unstamped = 0;   ///< content chunks whose arrival the system did not tell
+  bool reports_cached = false;   ///< usage had cached tokens: many servers leave them out, or where there are none
   std::vector<float> late_ms;    ///< of each content chunk: how long it had been in this machine before it was read,
                                  ///< at least; may be dropped
   std::vector<float> unsure_ms;  ///< of each content chunk: by how much more it may have been; empty: 0 for all

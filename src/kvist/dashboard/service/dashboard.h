@@ -24,6 +24,7 @@ struct LoadPlan {
   std::uint32_t concurrency = 1;     ///< of an open load, arrivals per minute
   std::optional<double> rate_per_s;  ///< of starts at most; nothing: no limit
   std::uint64_t seed = 1;            ///< of the first load; each later one has the next
+  std::uint64_t begun = 0;           ///< loads that were begun before the dashboard's first one
 };
 
 struct DashboardOptions {

@@ -31,7 +31,7 @@ Error nobody() {
 }  // namespace
 
 LoadControl::LoadControl(net::EventLoop& loop, std::shared_ptr<loadgen::LoadWatch> watch, LoadPlan plan)
-    : loop_(loop), watch_(std::move(watch)), plan_(plan) {}
+    : loop_(loop), watch_(std::move(watch)), plan_(plan), loads_(plan.begun) {}
 
 void LoadControl::run(Change change, Done done) {
   const auto answer = std::make_shared<Done>(std::move(done));
@@ -55,12 +55,12 @@ void LoadControl::start(const StartLoad& order, Done done) {
   ++loads_;
   run(
       [plan, seed](loadgen::ControlledLoad& load) -> Result<void> {
-        const bool open = load.view().open;
-        const auto per_minute =
-            static_cast<std::uint32_t>(std::lround(std::max(1.0, 60 * plan.rate_per_s.value_or(1))));
-        KVIST_TRY_VOID(load.start(open ? per_minute : plan.concurrency, seed));
-        if (open) return {};
-        return load.change({.max_start_rate = plan.rate_per_s.value_or(0)});
+        const loadgen::LoadView view = load.view();
+        if (view.replays) return load.start(plan.concurrency, seed);
+        if (!view.open) return load.start_with(plan.concurrency, seed, {.max_start_rate = plan.rate_per_s.value_or(0)});
+        const double rate = plan.rate_per_s.value_or(1);
+        const auto per_minute = static_cast<std::uint32_t>(std::lround(std::max(1.0, 60 * rate)));
+        return load.start_with(per_minute, seed, {.rate = rate});
       },
       std::move(done));
 }

@@ -43,7 +43,7 @@ class LoadControl {
   net::EventLoop& loop_;
   std::shared_ptr<loadgen::LoadWatch> watch_;
   LoadPlan plan_;
-  std::uint64_t loads_ = 0;  // that were started here
+  std::uint64_t loads_;  // of its seed that were begun
   bool polling_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -271,7 +271,7 @@ class AgentImpl final : public Agent {
         return fail(ErrorCode::kDeadlineExceeded,
                     fmt::format("at_ns: {:.3f} s ago by this agent's clock: it was told too late", to_seconds(late)));
       }
-      KVIST_TRY_VOID(load_->start_at(level_, seed_, command.at));
+      KVIST_TRY_VOID(load_->start_at(level_, seed_, command.at, {}));
       started_at_ = command.at;
       state_ = AgentState::kRunning;
       if (command.stop) stop_.arm(*command.stop, [this] { stop(true); });

@@ -107,6 +107,10 @@ class RemoteLoadImpl final : public RemoteLoad {
     step();
     return {};
   }
+  [[nodiscard]] Result<void> start_with(std::uint32_t /*concurrency*/, std::uint64_t /*seed*/,
+                                        const workload::LoadChange& /*settings*/) override {
+    return fail(ErrorCode::kUnsupported, "a load on agents is started by the command alone");
+  }
   [[nodiscard]] std::optional<TimePoint> begins_at() const override { return begins_at_; }
 
   void stop(bool drain, std::function<void()> stopped) override {
@@ -230,9 +234,7 @@ class RemoteLoadImpl final : public RemoteLoad {
   }
 
   [[nodiscard]] ControlActions actions() {
-    return {.start = [](const StartCommand&) -> Result<void> {
-              return fail(ErrorCode::kUnsupported, "a load on agents is started by the command alone");
-            },
+    return {.start = [this](const StartCommand& command) { return start_with(command.concurrency, {}, {}); },
             .change = [this](const workload::LoadChange& wanted) { return change(wanted); },
             .stop = [this](bool drain, std::function<void()> stopped) { stop(drain, std::move(stopped)); },
             .status = [this] { return status(); },

@@ -11,11 +11,12 @@ using workload::TurnOutcome;
 using workload::TurnSample;
 
 constexpr std::string_view kPageName = "page of samples";
-constexpr std::string_view kMark = "kvistsp2";
+constexpr std::string_view kMark = "kvistsp3";
 /// Texts of errors that are longer are cut.
 constexpr std::size_t kMostText = 4'096;
 constexpr std::uint8_t kHasSession = 1;
 constexpr std::uint8_t kHasPrediction = 2;
+constexpr std::uint8_t kReportsCached = 4;
 
 /// The members of one kind, in the order in which they are written.
 constexpr TimePoint TurnSample::* kInstants[] = {
@@ -41,7 +42,8 @@ void write_turn_sample(PageWriter& out, const TurnSample& sample) {
   out.number(sample.conversation.value());
   out.number(static_cast<std::uint8_t>(sample.outcome));
   out.number(static_cast<std::uint8_t>((sample.session ? kHasSession : 0) |
-                                       (sample.predicted_cached_tokens ? kHasPrediction : 0)));
+                                       (sample.predicted_cached_tokens ? kHasPrediction : 0) |
+                                       (sample.reports_cached ? kReportsCached : 0)));
   if (sample.session) out.number(sample.session->value());
   if (sample.predicted_cached_tokens) out.number(*sample.predicted_cached_tokens);
   out.text(sample.error, kMostText);
@@ -60,7 +62,8 @@ Result<TurnSample> read_turn_sample(PageReader& in) {
   if (outcome > static_cast<std::uint8_t>(TurnOutcome::kAbandoned)) return in.broken("has an unknown outcome");
   sample.outcome = static_cast<TurnOutcome>(outcome);
   KVIST_TRY(const std::uint8_t has, in.number<std::uint8_t>());
-  if (has > (kHasSession | kHasPrediction)) return in.broken("has unknown members");
+  if (has > (kHasSession | kHasPrediction | kReportsCached)) return in.broken("has unknown members");
+  sample.reports_cached = (has & kReportsCached) != 0;
   if ((has & kHasSession) != 0) {
     KVIST_TRY(const std::uint64_t session, in.number<std::uint64_t>());
     sample.session = ConversationId(session);
