@@ -1,4 +1,6 @@
 """A sweep that is killed at any moment, or whose disk is full, loses nothing that was finished and goes on with --resume."""
+import contextlib
+import json
 import os
 import pathlib
 import random
@@ -192,6 +194,30 @@ def a_sweep_is_gone_on_with_as_it_began():
         assert live.returncode != 0 and "kvist simulate" in live.stderr, live.stderr
         both = subprocess.run([BINARY, "simulate", "--resume", results, "--level", "4"], capture_output=True, text=True)
         assert both.returncode != 0
+        with contextlib.closing(sqlite3.connect(results / "results.sqlite")) as database:
+            database.execute("UPDATE runs SET kvist_version = '0.0.7'")
+            database.commit()
+        other = subprocess.run([BINARY, "simulate", "--resume", results], capture_output=True, text=True)
+        assert other.returncode != 0 and "begun with kvist 0.0.7" in other.stderr, other.stderr
 
 
-run([fifty_moments_in_virtual_time, a_few_moments_live, a_full_disk_keeps_what_was_finished, a_sweep_is_gone_on_with_as_it_began])
+def two_do_not_measure_into_one_folder():
+    """And an interrupted sweep is not called finished."""
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(command("sweep", folder, LIVE), stdout=subprocess.PIPE, text=True)
+        for line in process.stdout:
+            if " 8: done:" in line:
+                break
+        results = next(pathlib.Path(folder).glob("killed-*"))
+        second = subprocess.run([BINARY, "sweep", "--resume", results], capture_output=True, text=True, timeout=200)
+        assert second.returncode != 0 and "another kvist is measuring into it" in second.stderr, second.stderr
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+        report = json.loads((results / "report.json").read_text())
+        assert 0 < len(levels(results)) < 6 and not report["kvist"]["finished"], report["kvist"]
+        assert "Not finished" in (results / "report.md").read_text()
+        resume("sweep", results)
+        assert json.loads((results / "report.json").read_text())["kvist"]["finished"]
+
+
+run([fifty_moments_in_virtual_time, a_few_moments_live, a_full_disk_keeps_what_was_finished, a_sweep_is_gone_on_with_as_it_began, two_do_not_measure_into_one_folder])

@@ -76,6 +76,10 @@ render::Document build_document(const analysis::RunAnalysis& analysis, const ren
   std::string when = " " + render::format_utc(generated);
   if (!run.sources.empty()) when += fmt::format(" (combined from {} sweep sessions)", run.sources.size());
   document.push_back(render::Paragraph{{render::strong("Generated:"), {std::move(when)}}});
+  if (run.finished_utc.empty() && !run.started_utc.empty()) {
+    document.push_back(render::Paragraph{
+        {render::strong("Not finished:"), {" levels of the plan are missing (kvist sweep or simulate --resume)."}}});
+  }
   add_simulation_notice(document, analysis);
   add_verdict(document, analysis);
   document.push_back(render::PlotsHere{});

@@ -1,5 +1,7 @@
 #include "kvist/sweep/load_generator.h"
 
+#include <fmt/format.h>
+
 #include <optional>
 #include <string>
 #include <utility>
@@ -56,6 +58,13 @@ Result<loadgen::ClientLoad> LoadGenerator::client_load() {
 
 Result<std::vector<workload::TurnSample>> LoadGenerator::take_samples() {
   return thread_.ask([this] { return service_->take_samples(); });
+}
+
+Result<void> LoadGenerator::complete(results::LevelRecord& record) {
+  KVIST_TRY(const std::uint64_t refused, thread_.ask([this] { return service_->recorder().totals().samples_refused; }));
+  const std::uint64_t now = refused - std::exchange(refused_before_, refused);
+  if (now > 0) record.remarks.push_back(fmt::format("{} turns found no room in memory and are in no figure", now));
+  return {};
 }
 
 Result<void> LoadGenerator::check_alive() {

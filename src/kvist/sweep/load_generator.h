@@ -30,11 +30,12 @@ class LoadGenerator final : public LevelLoad {
   [[nodiscard]] Result<loadgen::ClientLoad> client_load() override;
   [[nodiscard]] Result<std::vector<workload::TurnSample>> take_samples() override;
   [[nodiscard]] Result<void> check_alive() override;
-  [[nodiscard]] Result<void> complete(results::LevelRecord& /*record*/) override { return {}; }
+  [[nodiscard]] Result<void> complete(results::LevelRecord& record) override;
 
  private:
   LoadGenerator() = default;
 
+  std::uint64_t refused_before_ = 0;  // samples of earlier levels that found no room
   std::shared_ptr<loadgen::LoadWatch> watch_;
   std::unique_ptr<loadgen::Service> service_;  // made, used and destroyed on the loop's thread
   LoopThread thread_;

@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "kvist/base/version.h"
 #include "kvist/base/yaml.h"
+#include "kvist/sweep/machine.h"
 
 namespace kvist::sweep {
 namespace {
@@ -31,6 +33,26 @@ bool is_that(const results::LevelHead& head, const PlannedLevel& planned) {
 
 std::string database_of(const std::string& directory) {
   return (std::filesystem::path(directory) / "results.sqlite").string();
+}
+
+// Levels of two versions, or of two machines, are no comparison. Virtual time is the same on every machine.
+Result<void> check_same_measurer(const results::RunRecord& head, const std::string& path) {
+  const auto differs = [&](std::string_view what, const std::string& then, const std::string& now) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}: was begun with {} {}, and this is {}: their levels are no comparison; begin another sweep",
+                    path, what, then, now));
+  };
+  if (head.kvist_version != kVersion) return differs("kvist", head.kvist_version, std::string(kVersion));
+  if (head.simulated) return {};
+  const std::map<std::string, std::string> machine = describe_machine();
+  for (const char* const key : {"processor", "cores"}) {
+    const auto then = head.machine.find(key);
+    const auto now = machine.find(key);
+    if (then != head.machine.end() && now != machine.end() && then->second != now->second)
+      return differs(key, then->second, now->second);
+  }
+  return {};
 }
 
 }  // namespace
@@ -99,11 +121,13 @@ Result<ResumedRun> open_interrupted(const std::string& directory, bool simulated
   const std::string path = database_of(directory);
   if (!std::filesystem::is_regular_file(path)) return fail(ErrorCode::kNotFound, path + ": no such file");
   ResumedRun resumed;
+  KVIST_TRY(resumed.lock, FolderLock::take(directory));
   KVIST_TRY(resumed.store, results::Store::open(path, durability));
   KVIST_TRY(const std::vector<std::int64_t> runs, resumed.store->runs());
   if (runs.empty()) return fail(ErrorCode::kNotFound, path + ": holds no run");
   resumed.run = runs.back();
   KVIST_TRY(resumed.head, resumed.store->load_head(resumed.run));
+  KVIST_TRY_VOID(check_same_measurer(resumed.head, path));
   if (resumed.head.simulated == simulated) return resumed;
   return fail(ErrorCode::kInvalidArgument,
               fmt::format("{}: the run is {}; go on with it by kvist {}", path, simulated ? "live" : "simulated",

@@ -14,6 +14,7 @@
 #include "kvist/base/error.h"
 #include "kvist/results/store.h"
 #include "kvist/spec/sweep.h"
+#include "kvist/sweep/folder_lock.h"
 #include "kvist/sweep/plan.h"
 
 namespace kvist::sweep {
@@ -48,11 +49,13 @@ class RunProgress {
 
 /// The database of an interrupted sweep, opened, and its last run.
 struct ResumedRun {
+  FolderLock lock;
   std::unique_ptr<results::Store> store;
   std::int64_t run = 0;
   results::RunRecord head;
 };
-/// Opens the sweep in `directory`. Errors: also if its last run is not `simulated` as asked.
+/// Opens the sweep in `directory`. Errors: also if its last run is not `simulated` as asked, or was begun by another
+/// version of kvist or, if it is measured, on another machine; if another process is at it.
 [[nodiscard]] Result<ResumedRun> open_interrupted(const std::string& directory, bool simulated,
                                                   results::Durability durability);
 /// The specification with which the sweep in `directory` began.

@@ -116,6 +116,7 @@ class SimulatedSweep {
   Result<void> resume() {
     KVIST_TRY(ResumedRun resumed, open_interrupted(options_.resume, true, results::Durability::kProcess));
     outcome_.sweep.directory = options_.resume;
+    lock_ = std::move(resumed.lock);
     store_ = std::move(resumed.store);
     run_ = resumed.run;
     wall_s_before_ = resumed.head.wall_s;
@@ -130,6 +131,7 @@ class SimulatedSweep {
     if (!options_.resume.empty()) return resume();
     const std::string& parent = options_.output_directory.empty() ? sweep_.output_directory : options_.output_directory;
     KVIST_TRY(outcome_.sweep.directory, make_output_folder(parent, sweep_.name));
+    KVIST_TRY(lock_, FolderLock::take(outcome_.sweep.directory));
     const std::string path = (std::filesystem::path(outcome_.sweep.directory) / "results.sqlite").string();
     KVIST_TRY(store_, results::Store::open(path, results::Durability::kProcess));
     results::RunRecord head = run_head(sweep_);
@@ -247,7 +249,8 @@ class SimulatedSweep {
   }
 
   Result<void> report() {
-    KVIST_TRY_VOID(store_->finish_run(run_, net::utc_now(), wall_s_before_ + outcome_.speed.wall_s));
+    const bool finished = !outcome_.sweep.failure && outcome_.sweep.levels_done == outcome_.sweep.levels_planned;
+    KVIST_TRY_VOID(store_->finish_run(run_, finished ? net::utc_now() : "", wall_s_before_ + outcome_.speed.wall_s));
     if (outcome_.sweep.levels_done == 0) return {};
     return report_outcome(*store_, run_, sweep_, outcome_.sweep);
   }
@@ -262,6 +265,7 @@ class SimulatedSweep {
   std::int64_t run_ = 0;
   std::atomic<bool> given_up_ = false;  // a level failed, so the others end at their next batch of turns
   std::mutex mutex_;                    // guards what follows
+  FolderLock lock_;
   std::unique_ptr<results::Store> store_;
   RunProgress run_progress_;
   std::size_t failed_at_ = 0;

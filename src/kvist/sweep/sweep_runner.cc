@@ -68,6 +68,7 @@ Result<void> SweepRunner::prepare() {
   if (!options_.resume.empty()) {
     KVIST_TRY(ResumedRun resumed, open_interrupted(options_.resume, false, results::Durability::kFull));
     outcome_.directory = options_.resume;
+    lock_ = std::move(resumed.lock);
     store_ = std::move(resumed.store);
     run_ = resumed.run;
     wall_s_before_ = resumed.head.wall_s;
@@ -76,6 +77,7 @@ Result<void> SweepRunner::prepare() {
     return {};
   }
   KVIST_TRY(outcome_.directory, make_output_folder(sweep_.output_directory, sweep_.name));
+  KVIST_TRY(lock_, FolderLock::take(outcome_.directory));
   const std::filesystem::path directory(outcome_.directory);
   KVIST_TRY(store_, results::Store::open((directory / "results.sqlite").string()));
   KVIST_TRY(run_, store_->begin_run(run_head(sweep_)));
@@ -143,7 +145,9 @@ Result<void> SweepRunner::keep(results::LevelRecord& record, std::size_t positio
 }
 
 Result<void> SweepRunner::report() {
-  KVIST_TRY_VOID(store_->finish_run(run_, net::utc_now(), wall_s_before_ + to_seconds(net::now() - begun_)));
+  const bool finished = !outcome_.failure && outcome_.levels_done == outcome_.levels_planned;
+  KVIST_TRY_VOID(
+      store_->finish_run(run_, finished ? net::utc_now() : "", wall_s_before_ + to_seconds(net::now() - begun_)));
   if (outcome_.levels_done == 0) return {};
   return report_outcome(*store_, run_, sweep_, outcome_);
 }

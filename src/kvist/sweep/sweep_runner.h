@@ -59,6 +59,7 @@ class SweepRunner {
   const std::vector<PlannedMode> plan_;
   RunProgress run_progress_;
   LiveLevels live_;
+  FolderLock lock_;
   std::unique_ptr<results::Store> store_;
   std::int64_t run_ = 0;
   TimePoint begun_;
