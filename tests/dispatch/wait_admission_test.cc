@@ -64,6 +64,36 @@ TEST_F(WaitAdmissionTest, ABurstMayWaitUpToTheBound) {
   EXPECT_EQ(admission_.refused().at("")[static_cast<std::size_t>(RefusalReason::kWait)], 2U);
 }
 
+// Whether the oldest prompt holds up the others shows with one of them, or never.
+TEST_F(WaitAdmissionTest, OneAtATimeIsLetInBehindAPromptThatMayHoldUpNobody) {
+  const auto route = [&](std::uint64_t id) {
+    routing::RoutedRequest request{.id = RequestId(id),
+                                   .worker = WorkerId(0),
+                                   .prompt_tokens = 100'000,
+                                   .uncached_tokens = 100'000,
+                                   .streams = true};
+    forecaster_.on_routed(request, {}, {}, 0, now_);
+    return request;
+  };
+  routing::RoutedRequest hangs = route(1);
+  EXPECT_FALSE(admits(60'000, {.first_token_within = seconds(1)}));
+  EXPECT_FALSE(admits(60'000)) << "it has only just come";
+  now_ += milliseconds(1'100);
+  EXPECT_TRUE(admits(60'000));
+  routing::RoutedRequest probe = route(2);
+  int let_in = 0;
+  for (int i = 0; i < 1'000; ++i, now_ += milliseconds(100)) {
+    if (!admits(60'000)) continue;
+    (void)route(static_cast<std::uint64_t>(10 + i));
+    ++let_in;
+  }
+  EXPECT_GE(let_in, 5);
+  EXPECT_LE(let_in, 15) << "of a thousand in 100 s, ever less often";
+  forecaster_.on_first_token(probe, now_);
+  now_ += milliseconds(100);
+  EXPECT_NE(forecaster_.prompts(WorkerId(0)).oldest_stream(now_)->request, hangs.id);
+}
+
 TEST_F(WaitAdmissionTest, TheWaitsOfABurstDoNotDecideWhatIsThoughtOfTheShortOnesBehindIt) {
   constexpr double kOwnMs = 200;
   for (int i = 0; i < 200; ++i) admission_.on_first_token(5'000, 5'000 + kOwnMs, 5'000 + kOwnMs);

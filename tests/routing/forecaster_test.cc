@@ -163,6 +163,48 @@ TEST_F(ForecasterTest, AQueueLastsUntilFirstTokensAreSeen) {
   EXPECT_GT(forecast().queue_ms, 0);
 }
 
+// An engine that computes a long prompt beside short ones: each short one's first token comes shortly before the long
+// one's, which says nothing of how long that took.
+TEST_F(ForecasterTest, APromptThatIsOvertakenTeachesNothing) {
+  streams_ = true;
+  const double before_ms = forecaster_.model(kWorker).prefill_ms({.uncached = 1'000});
+  for (int i = 0; i < 5; ++i) {
+    const RequestHandle long_one = route(2'000);
+    for (int j = 0; j < 20; ++j) {
+      const RequestHandle short_one = route(10);
+      now_ += milliseconds(200);
+      first_token(short_one);
+      forecaster_.on_finished(*requests_.find(short_one), true, now_);
+      loads_.remove(*requests_.find(short_one));
+      requests_.erase(short_one);
+    }
+    now_ += milliseconds(60);
+    EXPECT_DOUBLE_EQ(forecast().queue_ms, 0);
+    first_token(long_one);
+    forecaster_.on_finished(*requests_.find(long_one), true, now_);
+    loads_.remove(*requests_.find(long_one));
+    requests_.erase(long_one);
+  }
+  EXPECT_NEAR(forecaster_.model(kWorker).prefill_ms({.uncached = 1'000}), before_ms, 0.3 * before_ms);
+}
+
+// The tokens of several choices come one after the other, in no time.
+TEST_F(ForecasterTest, SeveralChoicesAreNoSteps) {
+  const RequestHandle request = route();
+  requests_.find(request)->choices = 8;
+  first_token(request);
+  const double step_ms = forecaster_.model(kWorker).step_ms(1, 0);
+  for (int i = 0; i < 200; ++i) {
+    now_ += milliseconds(20);
+    for (int choice = 0; choice < 8; ++choice, now_ += microseconds(5)) token(request);
+  }
+  EXPECT_DOUBLE_EQ(forecaster_.model(kWorker).step_ms(1, 0), step_ms);
+  EXPECT_EQ(requests_.find(request)->output_tokens, 1'600U);
+  EXPECT_EQ(requests_.find(request)->answer_tokens(), 200U);
+  for (int i = 0; i < 40; ++i) forecaster_.on_finished(*requests_.find(request), true, now_);
+  EXPECT_LT(forecaster_.output_lengths().mean_tokens(), 300) << "each choice has 200";
+}
+
 TEST_F(ForecasterTest, AnEndedRequestLeavesTheQueue) {
   const RequestHandle first = route(4'000);
   forecaster_.on_finished(*requests_.find(first), false, now_);

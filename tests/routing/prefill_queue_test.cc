@@ -98,6 +98,7 @@ TEST(PrefillQueue, ItsOutlineBoundsTheWaitFromBelowAtAnyTime) {
       if (random.uniform() < 0.2) queue.on_computed(RequestId(i), at(ready + 10));
     }
     if (random.uniform() < 0.5) queue.on_first_token(RequestId(1), at(ready));
+    if (random.uniform() < 0.3) queue.on_first_token(RequestId(3), at(ready));  // which passes some
     const PrefillQueue::Outline outline = queue.outline();
     for (int now = ready; now < ready + 4'000; now += 97) {
       const TimePoint start = std::max(outline.ready, queue.last_first_token() - milliseconds(20));
@@ -126,15 +127,57 @@ TEST(PrefillQueue, AStreamIsNotDoneBeforeItsFirstToken) {
 
 TEST(PrefillQueue, KnowsItsStreams) {
   PrefillQueue queue;
-  EXPECT_EQ(queue.oldest_stream(), nullptr);
+  EXPECT_EQ(queue.oldest_stream(at(0)), nullptr);
   queue.push({.request = RequestId(1), .ready = at(0), .work = {.uncached = 100}, .new_blocks = 3});
-  EXPECT_EQ(queue.oldest_stream(), nullptr) << "no first token will be seen";
+  EXPECT_EQ(queue.oldest_stream(at(0)), nullptr) << "no first token will be seen";
   queue.push({.request = RequestId(2), .ready = at(0), .work = {.uncached = 100}, .streams = true, .new_blocks = 4});
   queue.push({.request = RequestId(3), .ready = at(0), .work = {.uncached = 100}, .streams = true, .new_blocks = 5});
-  ASSERT_NE(queue.oldest_stream(), nullptr);
-  EXPECT_EQ(queue.oldest_stream()->request, RequestId(2));
-  EXPECT_EQ(queue.streams(), 2U);
+  ASSERT_NE(queue.oldest_stream(at(0)), nullptr);
+  EXPECT_EQ(queue.oldest_stream(at(0))->request, RequestId(2));
+  EXPECT_EQ(queue.streams(at(0)), 2U);
   EXPECT_EQ(queue.new_blocks(), 12U);
+}
+
+// Engines that compute prompts side by side, and requests that wait for something of their own.
+TEST(PrefillQueue, WhoWasOvertakenHoldsUpNobody) {
+  PrefillQueue queue;
+  queue.push({.request = RequestId(1), .ready = at(0), .work = {.uncached = 5'000}, .streams = true});
+  queue.push({.request = RequestId(2), .ready = at(0), .work = {.uncached = 100}, .streams = true});
+  queue.push({.request = RequestId(3), .ready = at(0), .work = {.uncached = 100}, .streams = true});
+  queue.on_first_token(RequestId(2), at(300));
+  EXPECT_EQ(queue.oldest_stream(at(310))->request, RequestId(1)) << "of one step, in any order";
+  EXPECT_DOUBLE_EQ(wait_ms(queue, 310), 5'090);
+  EXPECT_EQ(queue.oldest_stream(at(400))->request, RequestId(3));
+  EXPECT_EQ(queue.streams(at(400)), 1U);
+  EXPECT_DOUBLE_EQ(wait_ms(queue, 390), 10) << "the third began with the second's first token";
+  EXPECT_TRUE(queue.is_overtaken(RequestId(1), at(400)));
+  EXPECT_FALSE(queue.is_overtaken(RequestId(3), at(400)));
+  EXPECT_EQ(queue.outline().prompts, 1U);
+  EXPECT_DOUBLE_EQ(queue.work().uncached, 5'100) << "it is still to be computed";
+}
+
+TEST(PrefillQueue, KnowsAWorkerThatComputesOnePromptAfterTheOther) {
+  PrefillQueue queue;
+  std::uint64_t next = 0;
+  const auto push = [&](int now) {
+    queue.push({.request = RequestId(++next),
+                .ready = at(now),
+                .work = {.uncached = 900},
+                .streams = true,
+                .routed = at(now)});
+  };
+  push(0);
+  push(1);
+  for (int i = 1; i <= 3; ++i) {
+    EXPECT_FALSE(queue.keeps_order()) << i;
+    push(2'000 * i);
+    queue.on_first_token(RequestId(static_cast<std::uint64_t>(i)), at(2'000 * i + 1));
+  }
+  EXPECT_TRUE(queue.keeps_order());
+  queue.on_first_token(RequestId(5), at(9'000));
+  EXPECT_TRUE(queue.keeps_order()) << "one step may give both";
+  queue.on_first_token(RequestId(4), at(9'500));
+  EXPECT_FALSE(queue.keeps_order());
 }
 
 TEST(PrefillQueue, AnEndAndAShorterPromptThatOvertakesAreTakenOut) {

@@ -57,6 +57,7 @@ std::optional<Started> Dispatcher::try_start(const RequestProfile& profile, std:
                    .blocks = profile.blocks,
                    .otherwise = profile.otherwise,
                    .streams = profile.streams,
+                   .choices = profile.choices,
                    .reads_cache = profile.reads_cache,
                    .session = profile.session,
                    .adapter = profile.adapter,

@@ -23,6 +23,7 @@ struct RequestProfile {
   std::string adapter = {};   ///< of the model (LoRA), that it asks for; empty: none
   std::string name = {};      ///< the client's name for the request
   bool streams = false;       ///< its tokens arrive one by one, so that a stall can be noticed
+  std::uint32_t choices = 1;  ///< answers that are generated for its prompt
   bool generates = true;      ///< the worker has to compute something for it
   bool repeatable = true;     ///< it may be tried on a worker that is in doubt, and then elsewhere
   /// A proxy that asked for a worker carries the request and tries others by itself, so the dispatcher never gives it

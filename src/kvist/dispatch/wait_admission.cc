@@ -127,6 +127,7 @@ bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
     found.over_ms = found.limit_ms = 0;
   }
   if (is_choice) waits_too_long_ = found.reason == RefusalReason::kWait;
+  if (is_choice && waits_too_long_ && all.is_probe(candidate, now_)) return true;
   if (!came_) queue.turned_down = now_;
   if (!least_ || found.over_ms < least_->over_ms) least_ = found;
   return false;
@@ -191,9 +192,22 @@ double WaitAdmission::wait_ms(const routing::Candidate& candidate, TimePoint now
   if (candidate.load.requests == 0 || is_cold(candidate)) return 0;
   const double slot_ms = slot_wait_ms(candidate, forecaster_->output_lengths().mean_tokens());
   const double wait_ms = correction_.corrected_ms(slot_ms + candidate.forecast.queue_ms, short_wait_ms());
-  const routing::PrefillQueue::Prompt* const oldest = forecaster_->prompts(candidate.worker).oldest_stream();
+  const routing::PrefillQueue::Prompt* const oldest = forecaster_->prompts(candidate.worker).oldest_stream(now);
   if (oldest == nullptr) return wait_ms;
   return wait_ms + std::max(0.0, to_milliseconds(now - oldest->first_token) - mean_standing_wait_ms(candidate));
+}
+
+// Whether the oldest prompt holds up those behind it shows only if one of them is there. It may be computed beside
+// them, or hang by itself; if nobody were let in, it would keep everybody out until it ends.
+bool WaitAdmission::is_probe(const routing::Candidate& candidate, TimePoint now) const {
+  const routing::PrefillQueue& prompts = forecaster_->prompts(candidate.worker);
+  const routing::PrefillQueue::Prompt* const oldest = prompts.oldest_stream(now);
+  if (oldest == nullptr) return false;
+  const double waited_ms = to_milliseconds(now - oldest->routed);
+  const double pause_ms = std::max(to_milliseconds(kLeastProbePause), kProbePause * waited_ms);
+  if (to_milliseconds(now - forecaster_->last_routed(candidate.worker)) < pause_ms) return false;
+  const double overdue_ms = to_milliseconds(now - oldest->first_token) - mean_standing_wait_ms(candidate);
+  return overdue_ms > 0 || !prompts.keeps_order();
 }
 
 bool WaitAdmission::is_cold(const routing::Candidate& candidate) const {

@@ -82,6 +82,11 @@ struct Refusal : Error {
 /// turned down for the queue went, one after the other, to the workers where it cost most, and all of them became as
 /// slow (docs/design/overload.md).
 ///
+/// A worker whose oldest prompt alone would make all others wait too long gets one of them now and then, after pauses
+/// that grow with its age: its first token shows whether that prompt holds up anybody (routing::PrefillQueue). So
+/// neither a request that hangs nor a long prompt that is computed beside others keeps everybody out. Where a worker is
+/// known to compute one prompt after the other, only if that prompt is overdue.
+///
 /// An idle worker takes everything, and its queue is over. Forecasts are corrected by what first tokens really took,
 /// and by how long the oldest request at the worker is overdue. While nothing was learned of the fleet, workers with
 /// free slots take everything. Threads: the router's. Memory: the keys of FairShare, and kMostClasses classes.
@@ -123,6 +128,8 @@ class WaitAdmission {
   static constexpr double kMovedPrefill = 2;
   /// The part of a further copy that those have to pay who share it now; the rest is for those who come later.
   static constexpr double kCopyNow = 0.5;
+  static constexpr Duration kLeastProbePause = std::chrono::seconds(1);
+  static constexpr double kProbePause = 0.5;  ///< of how long the oldest prompt has waited
   /// Per GhostCache::recomputed(). Of 0, 1, 3, 10, 30 and 100 more was always better.
   static constexpr double kMovedEvictions = 100;
   static constexpr std::size_t kMostClasses = 256;
@@ -211,6 +218,7 @@ class WaitAdmission {
   };
   [[nodiscard]] double wait_ms(const routing::Candidate& candidate, TimePoint now) const;
   [[nodiscard]] bool is_cold(const routing::Candidate& candidate) const;
+  [[nodiscard]] bool is_probe(const routing::Candidate& candidate, TimePoint now) const;
   /// The worker's time that the request takes: its prefill and its part of the steps of its answer.
   [[nodiscard]] double work_ms(const routing::Candidate& candidate) const;
   [[nodiscard]] double standing_wait_ms(Duration least) const;

@@ -207,6 +207,7 @@ void Proxy::refuse(Arrival& arrival, const Error& error, dispatch::Outcome outco
 void Proxy::admit(const ArrivalPointer& arrival, PreparedRequest prepared) {
   ReadRequest& read = prepared.read;
   read.profile.streams = read.options.stream;
+  read.profile.choices = read.options.best_of;
   if (prepared.body && !arrival->carrier) arrival->request.body = *std::move(prepared.body);
   ProxyJob job{.usage_wanted = arrival->carrier || prepared.usage_wanted,
                .streams = read.options.stream,

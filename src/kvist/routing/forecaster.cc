@@ -137,12 +137,12 @@ Forecaster::Room Forecaster::room(WorkerId id, const EngineLimits& limits, const
     room.lacks_memory = left < 0;
     if (left < 0) room.endings = std::max(room.endings, std::ceil(-left / (taken / load.requests)));
   }
-  if (worker.admission.stalled()) {
-    // Each request that ends makes room for about one of those that wait.
+  if (worker.admission.stalled() && load.decoding > 0) {
+    // Each request that ends makes room for about one of those that wait. Where nobody decodes there is room.
     room.has_slot = false;
     room.scarce = true;
     room.lacks_memory = room.lacks_memory || !Admission::is_full(load.decoding, limits.max_batch_size);
-    room.endings = std::max(room.endings, static_cast<double>(worker.prompts.streams() + 1));
+    room.endings = std::max(room.endings, static_cast<double>(worker.prompts.streams(now) + 1));
   }
   return room;
 }
@@ -220,7 +220,8 @@ void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, con
                        .streams = request.streams && !request.of_peer,  // word of it may be late, or be lost
                        .due = now + from_milliseconds(forecast.ttft_ms - forecast.slot_wait_ms - forecast.prefill_ms),
                        .new_blocks = request.new_blocks,
-                       .first_token = now + from_milliseconds(forecast.ttft_ms)});
+                       .first_token = now + from_milliseconds(forecast.ttft_ms),
+                       .routed = now});
   worker.routed_work.add(work_of(request.prompt_tokens, request.uncached_tokens));
   if (!request.streams) worker.unseen_work.add(work_of(request.prompt_tokens, request.uncached_tokens));
   worker.admission.set_limits(limits.kv_blocks, limits.max_batch_size);
@@ -243,9 +244,10 @@ void Forecaster::on_first_token(RoutedRequest& request, TimePoint now) {
   Worker& worker = workers_[request.worker.value()];
   PrefillQueue& prompts = worker.prompts;
   const double behind_ms = std::max(0.0, to_milliseconds(prompts.last_first_token() - expected.routed));
+  const bool in_order = came_in_order(request, now);
   prompts.on_first_token(request.id, now);
   // Only requests that had a slot are learned from: the model would take a wait for a slot for slow prefill.
-  if (expected.has_slot && !worker.admission.stalled() && !request.of_peer) {
+  if (in_order && expected.has_slot && !worker.admission.stalled() && !request.of_peer) {
     const double step_ms = worker.decoding > 0 ? std::min(expected.step_ms, worker.step_ms) : expected.step_ms;
     latency_.observe_first_token(request.worker,
                                  {.ttft_ms = to_milliseconds(now - expected.routed),
@@ -255,13 +257,24 @@ void Forecaster::on_first_token(RoutedRequest& request, TimePoint now) {
                                   .ahead_tokens = expected.ahead_tokens,
                                   .behind_ms = behind_ms,
                                   .between = later_work(expected.unseen_work, worker.unseen_before_last)},
-                                 step_ms, prompts.oldest_stream() != nullptr, now);
+                                 step_ms, prompts.oldest_stream(now) != nullptr, now);
   } else {
     latency_.end_step(request.worker, now);
   }
   if (!request.of_peer) worker.unseen_before_last = expected.unseen_work;
   if (!request.of_peer) worker.whole_answers = 0;
-  worker.admission.on_admitted([&] { return running_blocks(request.worker); }, now);
+  worker.admission.on_admitted([&] { return running_blocks(request.worker, now); }, now);
+}
+
+// What came beside a prompt that was overtaken, or before the prompts that it overtook itself, says nothing of how long
+// a prompt takes behind another.
+bool Forecaster::came_in_order(const RoutedRequest& request, TimePoint now) const {
+  const PrefillQueue& prompts = workers_[request.worker.value()].prompts;
+  if (prompts.is_overtaken(request.id, now)) return false;
+  const PrefillQueue::Prompt* const oldest = prompts.oldest_stream(now);
+  const bool overtakes = oldest != nullptr && oldest->request != request.id &&
+                         to_milliseconds(now - request.first_token.routed) < request.first_token.queue_ms;
+  return !overtakes;
 }
 
 // The end of an answer says when its first token must have come, and with it the prompts before its own.
@@ -319,10 +332,10 @@ bool Forecaster::only_decodes(WorkerId worker) const {
 }
 
 // What the requests that are in the engine's batch will hold at their ends.
-double Forecaster::running_blocks(WorkerId id) const {
+double Forecaster::running_blocks(WorkerId id, TimePoint now) const {
   const WorkerLoad& load = loads_->load(id);
   const PrefillQueue& prompts = workers_[id.value()].prompts;
-  const double waiting = static_cast<double>(prompts.streams()) * lengths_.mean_tokens() / block_size_;
+  const double waiting = static_cast<double>(prompts.streams(now)) * lengths_.mean_tokens() / block_size_;
   return static_cast<double>(load.prompt_blocks - std::min(load.prompt_blocks, prompts.new_blocks())) +
          lengths_.total_tokens(loads_->progress(id)) / block_size_ - waiting;
 }
@@ -330,7 +343,7 @@ double Forecaster::running_blocks(WorkerId id) const {
 // A step that takes no longer than decoding alone computed no prompt.
 void Forecaster::watch_admission(WorkerId id, double gap_ms, std::uint64_t context, TimePoint now) {
   Worker& worker = workers_[id.value()];
-  const PrefillQueue::Prompt* const oldest = worker.prompts.oldest_stream();
+  const PrefillQueue::Prompt* const oldest = worker.prompts.oldest_stream(now);
   const WorkerLoad& load = loads_->load(id);
   // The fleet's observations count: if requests have waited at a worker from the first on, its own model has never seen
   // a step that only decoded.
@@ -340,13 +353,15 @@ void Forecaster::watch_admission(WorkerId id, double gap_ms, std::uint64_t conte
     return;
   }
   worker.admission.on_refused(load.decoding, now, [&] {
-    return running_blocks(id) + oldest->new_blocks + lengths_.mean_tokens() / block_size_;
+    return running_blocks(id, now) + oldest->new_blocks + lengths_.mean_tokens() / block_size_;
   });
 }
 
 void Forecaster::on_progress(const RoutedRequest& request, std::uint64_t tokens, TimePoint now) {
-  lengths_.on_progress(request.output_tokens - std::min(request.output_tokens, tokens), request.output_tokens);
-  if (!request.decoding || request.of_peer) return;
+  const std::uint64_t before = request.output_tokens - std::min(request.output_tokens, tokens);
+  lengths_.on_progress(before / request.choices, request.answer_tokens());
+  // The tokens of several choices come at once, which is no step.
+  if (!request.decoding || request.of_peer || request.choices > 1) return;
   Worker& worker = workers_[request.worker.value()];
   if (worker.clock != request.id) {
     if (worker.clock != RequestId()) return;
@@ -389,11 +404,11 @@ void Forecaster::tick(WorkerId id, std::uint64_t context, TimePoint now) {
 void Forecaster::on_finished(const RoutedRequest& request, bool completed, TimePoint now) {
   average(request.worker, now);
   // The length of an answer that came at once and reported none is not known.
-  if (completed && request.output_tokens > 0) lengths_.observe(request.output_tokens);
+  if (completed && request.output_tokens > 0) lengths_.observe(request.answer_tokens());
   Worker& worker = workers_[request.worker.value()];
   if (worker.clock == request.id) worker.clock = RequestId();
   worker.prompts.erase(request.id);
-  if (worker.prompts.streams() == 0) worker.admission.on_other_step();
+  if (worker.prompts.streams(now) == 0) worker.admission.on_other_step();
   worker.clean = false;
 }
 

@@ -66,6 +66,8 @@ class Forecaster {
   [[nodiscard]] double since_routed_ms(WorkerId worker, TimePoint now) const {
     return std::min(kRecentMs, to_milliseconds(now - recent_[worker.value()].routed));
   }
+  /// When this gateway gave it its last request; a point before any time if it gave it none.
+  [[nodiscard]] TimePoint last_routed(WorkerId worker) const { return recent_[worker.value()].routed; }
   /// The prefill on an average worker of so many blocks that a prompt of so many tokens displaces.
   [[nodiscard]] double displaced_ms(std::uint64_t displaced_blocks, std::uint32_t prompt_tokens) const;
   [[nodiscard]] double error(WorkerId worker) const;
@@ -154,10 +156,11 @@ class Forecaster {
     double mean_requests = 0;  // up to `averaged`
   };
   [[nodiscard]] bool only_decodes(WorkerId worker) const;
+  [[nodiscard]] bool came_in_order(const RoutedRequest& request, TimePoint now) const;
   void watch_admission(WorkerId worker, double gap_ms, std::uint64_t context, TimePoint now);
   /// The worker's clock has its next token. `context`: the tokens that attention read for it and those before it.
   void tick(WorkerId worker, std::uint64_t context, TimePoint now);
-  [[nodiscard]] double running_blocks(WorkerId worker) const;
+  [[nodiscard]] double running_blocks(WorkerId worker, TimePoint now) const;
   [[nodiscard]] std::uint32_t lost_tokens(const ForecastQuery& query, const Room& room) const;
   [[nodiscard]] double queue_ms(WorkerId worker, const FleetLatency::Expectation& model, double step_ms,
                                 TimePoint now) const;

@@ -43,8 +43,9 @@ void LoadTracker::assume_first_token(RoutedRequest& request) {
 
 void LoadTracker::on_progress(RoutedRequest& request, std::uint64_t tokens) {
   WorkerLoad& load = loads_[request.worker.value()];
-  progress_[request.worker.value()].advance(request.output_tokens, request.output_tokens + tokens);
+  const std::uint64_t before = request.answer_tokens();
   request.output_tokens += tokens;
+  progress_[request.worker.value()].advance(before, request.answer_tokens());
   load.output_tokens += tokens;
   if (request.decoding) load.context_tokens += tokens;
 }
@@ -74,7 +75,7 @@ void LoadTracker::remove(const RoutedRequest& request) {
   load.output_tokens -= request.output_tokens;
   own_blocks_[request.worker.value()] -= request.own_blocks;
   --load.requests;
-  progress_[request.worker.value()].remove(request.output_tokens);
+  progress_[request.worker.value()].remove(request.answer_tokens());
   --requests_;
 }
 

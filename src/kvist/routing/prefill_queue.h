@@ -10,10 +10,15 @@
 
 namespace kvist::routing {
 
-/// The requests of one worker that have no first token yet, in the order in which they came. Engines compute prompts
-/// one after the other, or nearly so, because a step's token budget goes to the oldest first. Only a first token shows
-/// that a prompt was computed. So a worker in the middle of a long prompt does not look free only because time has
-/// passed. Threads: one. Memory: bounded by the worker's requests in flight.
+/// The requests of one worker that have no first token yet, in the order in which they came. Most engines compute
+/// prompts one after the other, or nearly so, because a step's token budget goes to the oldest first. Only a first
+/// token shows that a prompt was computed. So a worker in the middle of a long prompt does not look free only because
+/// time has passed.
+///
+/// Some do not keep to that order: they compute a long prompt beside short ones, take those first whose prefix is
+/// cached or who matter most, or wait for something of one request's own (a grammar, an adapter, blocks from
+/// elsewhere). A prompt without a first token some time after a later one had it was overtaken: it holds up nobody, so
+/// that from then on it is nobody's queue. Threads: one. Memory: bounded by the worker's requests in flight.
 class PrefillQueue {
  public:
   /// A request that waits.
@@ -25,20 +30,46 @@ class PrefillQueue {
     TimePoint due = {};            ///< when the engine should compute it by the forecast, if it has room for it
     std::uint32_t new_blocks = 0;  ///< that it added to its worker's load
     TimePoint first_token = {};    ///< when it was forecast to come
+    TimePoint routed = {};         ///< when it came
+    TimePoint passed = {};         ///< when the first token of a later one came first; the epoch: none did
   };
+  /// First tokens of one step are seen at nearly the same time, in any order.
+  static constexpr Duration kTogether = std::chrono::milliseconds(50);
+
   void push(const Prompt& prompt) { prompts_.push_back(prompt); }
   /// The request's first token was seen. Does nothing if the request is not in the queue, like erase().
   void on_first_token(RequestId request, TimePoint now) {
-    if (erase(request)) last_first_token_ = now;
+    const auto own = std::ranges::find(prompts_, request, &Prompt::request);
+    if (own == prompts_.end()) return;
+    note_order(*own, own + 1, now);
+    for (auto earlier = prompts_.begin(); earlier != own; ++earlier)
+      if (earlier->streams && earlier->passed == TimePoint()) earlier->passed = now;
+    prompts_.erase(own);
+    last_first_token_ = now;
   }
-  /// The oldest request whose first token will be seen; null if there is none.
-  [[nodiscard]] const Prompt* oldest_stream() const {
-    const auto found = std::ranges::find(prompts_, true, &Prompt::streams);
+  /// Whether the worker is known to compute prompts one after the other: of late none was overtaken, and some had
+  /// others behind them for kLongBehind or longer.
+  [[nodiscard]] bool keeps_order() const { return kept_order_ >= kEnoughKept; }
+  static constexpr Duration kLongBehind = std::chrono::seconds(1);
+  static constexpr std::uint32_t kEnoughKept = 3;
+  [[nodiscard]] static bool is_overtaken(const Prompt& prompt, TimePoint now) {
+    return prompt.passed != TimePoint() && now - prompt.passed > kTogether;
+  }
+  /// Whether the request was overtaken; false if it is not in the queue.
+  [[nodiscard]] bool is_overtaken(RequestId request, TimePoint now) const {
+    const auto own = std::ranges::find(prompts_, request, &Prompt::request);
+    return own != prompts_.end() && is_overtaken(*own, now);
+  }
+  /// The oldest request whose first token will be seen, of those that were not overtaken; null if there is none.
+  [[nodiscard]] const Prompt* oldest_stream(TimePoint now) const {
+    const auto found =
+        std::ranges::find_if(prompts_, [now](const Prompt& p) { return p.streams && !is_overtaken(p, now); });
     return found == prompts_.end() ? nullptr : &*found;
   }
-  /// The requests whose first token will be seen.
-  [[nodiscard]] std::size_t streams() const {
-    return static_cast<std::size_t>(std::ranges::count(prompts_, true, &Prompt::streams));
+  /// The requests whose first token will be seen, likewise.
+  [[nodiscard]] std::size_t streams(TimePoint now) const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(prompts_, [now](const Prompt& p) { return p.streams && !is_overtaken(p, now); }));
   }
   /// Blocks that the queue's requests added to the worker's load.
   [[nodiscard]] std::uint64_t new_blocks() const {
@@ -56,7 +87,7 @@ class PrefillQueue {
   [[nodiscard]] TimePoint computed_at(RequestId request, TimePoint now, double way_out_ms, PrefillMs prefill_ms) const {
     TimePoint free = begin(way_out_ms);
     for (const Prompt& prompt : prompts_) {
-      free = computed(prompt, free, now, prefill_ms);
+      if (!is_overtaken(prompt, now)) free = computed(prompt, free, now, prefill_ms);
       if (prompt.request == request) return free;
     }
     return {};
@@ -79,7 +110,8 @@ class PrefillQueue {
   template <class PrefillMs>
   [[nodiscard]] double wait_ms(TimePoint now, double way_out_ms, PrefillMs prefill_ms) const {
     TimePoint free = begin(way_out_ms);
-    for (const Prompt& prompt : prompts_) free = computed(prompt, free, now, prefill_ms);
+    for (const Prompt& prompt : prompts_)
+      if (!is_overtaken(prompt, now)) free = computed(prompt, free, now, prefill_ms);
     return std::max(0.0, to_milliseconds(free - now));
   }
   struct Outline {
@@ -91,12 +123,13 @@ class PrefillQueue {
   /// The queue in a few numbers, from which the wait at any later time can be bounded from below. It is at least
   ///   max(0, start + head - now) + after,
   /// where `start` is the later of `ready` and `way_out_ms` before the last first token: a prompt whose first token
-  /// will be seen is not done before now.
+  /// will be seen is not done before now. Those that a later one has passed count at no time.
   [[nodiscard]] Outline outline() const {
-    Outline outline{.prompts = prompts_.size()};
-    if (!prompts_.empty()) outline.ready = std::max(prompts_.front().ready, unseen_until_);
+    Outline outline;
     bool seen = false;
     for (const Prompt& prompt : prompts_) {
+      if (prompt.passed != TimePoint()) continue;
+      if (outline.prompts++ == 0) outline.ready = std::max(prompt.ready, unseen_until_);
       (seen ? outline.after : outline.head).add(prompt.work);
       seen = seen || prompt.streams;
     }
@@ -117,6 +150,13 @@ class PrefillQueue {
   }
 
  private:
+  void note_order(const Prompt& own, std::vector<Prompt>::const_iterator later, TimePoint now) {
+    if (is_overtaken(own, now)) {
+      kept_order_ = 0;
+    } else if (later != prompts_.end() && now - later->routed >= kLongBehind) {
+      kept_order_ = std::min(kept_order_ + 1, kEnoughKept);
+    }
+  }
   /// When those who are not in the queue any more were computed.
   [[nodiscard]] TimePoint begin(double way_out_ms) const {
     return std::max(unseen_until_, last_first_token_ - from_milliseconds(way_out_ms));
@@ -129,6 +169,7 @@ class PrefillQueue {
   }
 
   std::vector<Prompt> prompts_;
+  std::uint32_t kept_order_ = 0;  // prompts in a row, up to kEnoughKept
   TimePoint last_first_token_{};
   TimePoint unseen_until_{};  // the last prompt without a first token was computed by then
 };

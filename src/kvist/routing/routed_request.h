@@ -56,6 +56,7 @@ struct RoutedRequest {
   std::uint32_t own_blocks = 0;     ///< of its prompt, behind what any worker had cached when it was routed
   std::uint32_t new_blocks = 0;     ///< of its prompt, that no other request used on the worker when it was routed
   bool streams = false;             ///< its tokens are reported one by one
+  std::uint32_t choices = 1;        ///< answers that are generated for its prompt
   std::uint64_t output_tokens = 0;  ///< so far (LoadTracker); in a run, up to the step below (DecodeRuns)
   std::uint64_t run_steps = 0;
   bool in_run = false;
@@ -67,6 +68,8 @@ struct RoutedRequest {
   std::uint64_t reuse = 0;     ///< its number in the ReusedPrefixes; 0: none
   std::uint64_t told = 0;      ///< its number towards other gateways (LoadObserver); 0: none
 
+  /// Tokens of one of its choices, which grow at the same time.
+  [[nodiscard]] std::uint64_t answer_tokens() const { return choices == 1 ? output_tokens : output_tokens / choices; }
   /// Whether something of its answer has been seen, which shows that its worker is alive.
   [[nodiscard]] bool has_begun() const { return decoding && !assumed; }
 };

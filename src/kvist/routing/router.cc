@@ -183,6 +183,7 @@ Result<Decision> Router::route(const RouteQuery& query, const FleetView& fleet, 
                                        .predicted_cached_tokens = held,
                                        .new_blocks = chosen.new_blocks,
                                        .streams = query.streams,
+                                       .choices = std::max(1U, query.choices),
                                        .blocks = *prompt.keys,
                                        .decision = number});
   RoutedRequest& routed = *requests_.find(decision.request);
@@ -412,7 +413,7 @@ void Router::on_whole_answer(RequestHandle handle, const WholeAnswer& answer, Ti
   CacheKnowledge::on_computed(*request);
   if (observer_ != nullptr && !request->decoding) observer_->on_first_token(*request);
   loads_.on_first_token(*request);
-  loads_.on_progress(*request, answer.tokens);
+  loads_.on_progress(*request, answer.tokens * request->choices);
   on_worker_changed(request->worker);
 }
 

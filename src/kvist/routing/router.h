@@ -56,6 +56,7 @@ struct RouteQuery {
   /// The same prompt for workers that tokenize its text differently from the rest; usually empty.
   std::vector<PromptKeys> otherwise = {};
   bool streams = false;            ///< its answer's tokens will be reported one by one, as they come
+  std::uint32_t choices = 1;       ///< answers that are generated for its prompt
   bool reads_cache = true;         ///< false: all of it is computed, and only then cached
   std::uint64_t session = 0;       ///< hash of the session that the client named (session_key()); 0: none
   std::string adapter = {};        ///< only workers that have this adapter (LoRA) can take it; empty: all can
