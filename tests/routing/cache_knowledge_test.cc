@@ -120,6 +120,22 @@ TEST_F(CacheKnowledgeTest, ABrokenStreamKeepsItsEventsAndTheRoutedPrompts) {
   EXPECT_EQ(match(keys).blocks[0], kBlocks) << "prompts are remembered of exact workers too";
 }
 
+// It may have restarted with its publisher off, and nothing would ever say so.
+TEST_F(CacheKnowledgeTest, AnIndexWhoseEventsHaveEndedCountsForTwoMinutes) {
+  const BlockKeys keys = prompt();
+  store(a_, 60);
+  store(b_, 60);
+  EXPECT_EQ(match(keys).blocks[0], 60U);
+  fleet_[0].events_exact = false;
+  now_ += std::chrono::seconds(119);
+  EXPECT_EQ(match(keys).blocks[0], 60U);
+  now_ += std::chrono::seconds(2);
+  EXPECT_EQ(match(keys).blocks[0], 0U);
+  EXPECT_EQ(match(keys).blocks[1], 60U) << "exact events may be old";
+  store(a_, 61);
+  EXPECT_EQ(match(keys).blocks[0], 61U) << "it publishes";
+}
+
 TEST_F(CacheKnowledgeTest, WrongPredictionsLoseTheirWeightAndRecover) {
   fleet_[0].events_exact = false;
   const BlockKeys keys = prompt();

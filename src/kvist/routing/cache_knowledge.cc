@@ -10,7 +10,8 @@
 namespace kvist::routing {
 namespace {
 
-// How long a routed prompt counts as cached: Dynamo's default for workers without events.
+// How long a routed prompt counts as cached: Dynamo's default for workers without events. And how long the index of
+// events that are not exact counts after the last of them: a worker whose publisher is gone may have restarted.
 constexpr auto kPredictedTtl = std::chrono::seconds(120);
 // The longest time from the end of a request to its last KV event: a step and the network, and as much again for a busy
 // gateway.
@@ -52,6 +53,7 @@ CacheKnowledge::CacheKnowledge(Options options, RoutedRequests& requests)
       recently_ended_({.ttl = kRecentlyEndedTime, .max_bytes = kRecentlyEndedBytes}, options.workers),
       workers_(options.workers),
       weights_(options.workers),
+      heard_(options.workers),
       sure_(options.workers, kTakenAtWord),
       unsure_(options.workers),
       requests_(&requests),
@@ -74,8 +76,10 @@ void CacheKnowledge::weigh(WorkerId id) {
 inline CacheDepth CacheKnowledge::depth(std::size_t i, std::uint32_t in_flight, bool with_in_flight,
                                         const LowerTiers& below) const {
   const Weights& weights = weights_[i];
-  CacheDepth depth{.held = scaled(by_events_[i], weights.events), .lower_tiers = below.blocks};
-  depth.blocks = below.discount == 0 ? depth.held : scaled(by_events_[i] - below.discount, weights.events);
+  const bool is_stale = (sure_[i] & kEventsExact) == 0 && now_ - heard_[i] > kPredictedTtl;
+  const double by_events = is_stale ? 0 : weights.events;
+  CacheDepth depth{.held = scaled(by_events_[i], by_events), .lower_tiers = is_stale ? 0 : below.blocks};
+  depth.blocks = below.discount == 0 ? depth.held : scaled(by_events_[i] - below.discount, by_events);
   if (weights.trust((sure_[i] & kEventsExact) != 0) == CacheTrust::kExact) {
     if (with_in_flight) depth.blocks = std::max({depth.blocks, in_flight, recently_ended_depths_[i]});
   } else if (by_prediction_[i] > 0) {
@@ -88,6 +92,7 @@ inline CacheDepth CacheKnowledge::depth(std::size_t i, std::uint32_t in_flight, 
 void CacheKnowledge::match(std::span<const kv::BlockHash> prompt, const FleetView& fleet,
                            std::span<const std::uint32_t> in_flight, bool with_in_flight, TimePoint now,
                            CacheDepths& depths, std::initializer_list<PrefixUse::LookUp> besides) {
+  if (now_ == TimePoint()) std::ranges::fill(heard_, now);  // when the first events came is not known
   now_ = now;
   routed_.expire(now);
   recently_ended_.expire(now);
@@ -299,6 +304,7 @@ bool CacheKnowledge::blocks_were_due(const RoutedRequest& request, std::uint64_t
 void CacheKnowledge::on_event_news(WorkerId id, const EventNews& news) {
   Worker& worker = workers_[id.value()];
   if (news.batches > 0) {
+    heard_[id.value()] = now_;
     worker.event_batches += news.batches;
     worker.due_since.reset();
     worker.silent = false;

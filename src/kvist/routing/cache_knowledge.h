@@ -75,8 +75,8 @@ struct CacheTrustReport {
 /// at all times, so that neither is empty when it is needed.
 ///  - kExact: events connected, whole, flowing and not contradicted. The index decides. Blocks of requests that
 ///    are in flight or ended a moment ago count too, because their events may be under way.
-///  - kPredicted: the deeper of the index as it was and the routed prompts, each multiplied by its weight, which
-///    follows from the answers' usage (CacheAgreement).
+///  - kPredicted: the deeper of the index as it was, for two minutes after the last event, and the routed prompts, each
+///    multiplied by its weight, which follows from the answers' usage (CacheAgreement).
 ///  - kNone: neither has any weight. The router then sees workers without caches, and so their load alone.
 /// The levels only name ranges: the weights change continuously.
 ///
@@ -221,6 +221,7 @@ class CacheKnowledge {
   PredictedIndex recently_ended_;  // requests that ended a moment ago, whose last events may be under way
   std::vector<Worker> workers_;    // by WorkerId, as are the next
   std::vector<Weights> weights_;
+  std::vector<TimePoint> heard_;  // when the worker's last events came
   // Whether the worker's events are exact, as of fleet_version_, and whether by the weights they are taken at their
   // word. With both, a look-up needs nothing else of it, so that in a large fleet it reads little memory.
   static constexpr std::uint8_t kEventsExact = 1, kTakenAtWord = 2, kSure = 3;
