@@ -27,7 +27,9 @@ spec::SweepSpec sweep_of(const workload::RecordedTraffic& traffic, const Situati
   sweep.method.window = std::chrono::seconds(1);
   sweep.method.drain_timeout = sweep.workload.request_timeout;
   sweep.simulation.client_hop = Duration{};  // the record is the gateway's
-  sweep.simulation.gateway_time += situation.way_in;
+  // Before the gateway, whose router would otherwise decide by what it sees later: it takes a request's arrival for the
+  // present.
+  sweep.simulation.way_in = situation.way_in;
   sweep.simulation.keep_token_gaps = false;
   sweep.simulation.timeline_period = Duration{};
   return sweep;

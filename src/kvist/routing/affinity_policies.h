@@ -15,8 +15,8 @@
 namespace kvist::routing {
 
 /// Each worker has `points_per_worker` points on a ring of 64-bit numbers; a key belongs to the worker of the first
-/// point at or after the key's own hash (Karger et al., 1997). Points depend on the worker's id alone, so every gateway
-/// has the same ring. Memory: 16 bytes per point. Threads: one.
+/// point at or after the key's own hash (Karger et al., 1997). Points depend on the worker's id alone, so gateways
+/// that number their workers alike have the same ring. Memory: 16 bytes per point. Threads: one.
 class HashRing {
  public:
   explicit HashRing(std::uint32_t points_per_worker) : points_per_worker_(points_per_worker) {}

@@ -15,7 +15,7 @@ Lookahead::Lookahead(const spec::SimulationSpec& spec, std::size_t workers)
     : worker_hop_(spec.worker_hop),
       refusal_(2 * spec.worker_hop),
       client_gone_(spec.client_hop + spec.worker_hop),
-      from_client_(spec.client_hop + spec.gateway_time + spec.worker_hop),
+      from_client_(spec.client_hop + spec.way_in + spec.gateway_time + spec.worker_hop),
       inputs_(workers) {}
 
 void Lookahead::on_scheduled(TimePoint at, const Event& event) {

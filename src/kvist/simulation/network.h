@@ -27,7 +27,8 @@ class Network {
 
   // From the client. A request reaches the router when the gateway has read it: `gateway_time` after its arrival.
   void request_to_gateway(TurnRequest request) {
-    send(spec_.client_hop + spec_.gateway_time, EventKind::kRequestAtGateway, requests_.put(std::move(request)));
+    send(spec_.client_hop + spec_.way_in + spec_.gateway_time, EventKind::kRequestAtGateway,
+         requests_.put(std::move(request)));
   }
   void client_gone(TurnId turn) { send(spec_.client_hop, EventKind::kClientGoneAtGateway, turn.value()); }
 

@@ -34,8 +34,11 @@ struct SimulatedGatewaysSpec {
 
 /// One-way delays, and what a simulated run records. Defaults: loopback, as measured by `make bench`.
 struct SimulationSpec {
-  Duration client_hop = std::chrono::microseconds(40);       ///< load generator to gateway and back, each way
-  Duration gateway_time = std::chrono::microseconds(90);     ///< tokenizing, hashing and routing one request
+  Duration client_hop = std::chrono::microseconds(40);    ///< load generator to gateway and back, each way
+  Duration gateway_time = std::chrono::microseconds(90);  ///< tokenizing, hashing and routing one request
+  /// How much longer requests take to reach the gateway: only of a replay, by what was observed of the recorded traffic
+  /// (planning::Calibration). Part of no file.
+  Duration way_in{};
   Duration worker_hop = std::chrono::microseconds(40);       ///< gateway to worker and back, each way
   Duration kv_event_delay = std::chrono::microseconds(500);  ///< end of a step to the event in the gateway's index
   Duration timeline_period = std::chrono::seconds(1);        ///< between two readings of each worker; 0: no timeline
