@@ -89,25 +89,28 @@ def take(chunk, answer):
         answer.cached_tokens = (chunk["usage"].get("prompt_tokens_details") or {}).get("cached_tokens") or 0
 
 
-def converse(port, number, streamed, turns, starters=0, words=40, max_tokens=16, **members):
-    """One user's turns, one after the other. With `starters`, the conversations share that many beginnings; further members of each body
-    as keywords."""
-    source = random.Random(number)
+def converse(port, number, streamed, turns, starters=0, words=40, max_tokens=16, document=0, think_s=0, **members):
+    """One user's turns, one after the other. With `starters`, the conversations share that many beginnings; with `document`, the first message
+    has so many words; with `think_s`, users come within that time and think so long on average. Further members of each body as keywords."""
+    source, pauses = random.Random(number), random.Random(-1 - number)
+    time.sleep(pauses.uniform(0, think_s))
     messages = [{"role": "system", "content": starter(number % starters, 60)}] if starters else []
     answers = []
     for turn in range(turns):
-        messages.append({"role": "user", "content": f"{number}.{turn}: {starter(1000 * (number + 1) + turn, words)}"})
+        messages.append({"role": "user", "content": f"{number}.{turn}: {starter(1000 * (number + 1) + turn, words if turn or not document else document)}"})
         answers.append(chat(port, messages, streamed, max_tokens, seed=source.randrange(1 << 30), **members))
         if not answers[-1].succeeded:
             break
         messages.append({"role": "assistant", "content": answers[-1].text})
+        if think_s:
+            time.sleep(pauses.expovariate(1 / think_s))
     return answers
 
 
-def converse_all(port, conversations, turns, streamed, parallel=4, **options):
-    """So many conversations, `parallel` at a time; all their answers."""
+def converse_all(port, conversations, turns, streamed, parallel=4, first=0, **options):
+    """So many conversations, `parallel` at a time; all their answers, in the order of the conversations' numbers, which begin with `first`."""
     with concurrent.futures.ThreadPoolExecutor(parallel) as pool:
-        jobs = [pool.submit(converse, port, number, streamed, turns, **options) for number in range(conversations)]
+        jobs = [pool.submit(converse, port, first + number, streamed, turns, **options) for number in range(conversations)]
         return [answer for job in jobs for answer in job.result()]
 
 

@@ -120,6 +120,36 @@ def predictions_are_what_is_reported():
     scene.set_mode("kv")
 
 
+def histories_are_worth_their_cache():
+    """24 people at once, each with a document and questions about it: more than one worker's memory has room for, less than that of both."""
+    people, turns, rounds = 24, 6, 3
+    modes = ["kv", "round_robin", "least_loaded"]
+    answers_of = {mode: [] for mode in modes}
+    for number in range(rounds):
+        for mode in modes[number:] + modes[:number]:
+            scene.reset()
+            scene.set_mode(mode)
+            answers_of[mode] += converse_all(scene.gateway.ports["http"], people, turns, True, parallel=people, first=1000 * (number + 1), starters=1, words=30,
+                                             document=300, think_s=3)
+    rows, hits = [], {}
+    for mode, answers in answers_of.items():
+        good = [answer for answer in answers if answer.succeeded]
+        hits[mode] = sum(a.cached_tokens for a in good) / max(1, sum(a.prompt_tokens for a in good))
+        later = [answer for place, answer in enumerate(answers) if place % turns and answer.succeeded]
+        times = [[a.ttft for a in good], [a.ttft for a in later], [a.seconds for a in good]]
+        rows.append([mode, f"{len(good)} of {rounds * people * turns}", f"{hits[mode]:.1%}",
+                     *(milliseconds(quantile([t for t in some if t is not None], share)) for some in times for share in (0.5, 0.95)),
+                     "/".join(str(sum(a.worker == worker.name for a in good)) for worker in scene.workers)])
+    prompts = [a.prompt_tokens for answers in answers_of.values() for a in answers if a.succeeded]
+    report.table(f"{people} people at once who ask {turns} questions each about a document of their own, {rounds} rounds of each mode in turns; milliseconds",
+                 ["mode", "answered", "hit rate", "TTFT p50", "TTFT p95", "of follow-ups p50", "p95", "whole p50", "whole p95", "per worker"], rows,
+                 f"Prompts of {sum(prompts) // len(prompts)} tokens on average, answers of 16, 3 s to think on average; each instance has room for {32 * BLOCKS:,} tokens.")
+    report.check("kv reuses more of long histories than modes that do not know the caches", hits["kv"] > max(hits["round_robin"], hits["least_loaded"]) + 0.05,
+                 ", ".join(f"{mode} {share:.1%}" for mode, share in hits.items()))
+    report.check("every question was answered", all(a.succeeded for answers in answers_of.values() for a in answers))
+    scene.set_mode("kv")
+
+
 def requests_are_spread():
     """Prompts that have nothing in common, on two workers that are equally fast: each may take the same share of the processors, whichever
     core the clients and the gateway are on."""
@@ -311,7 +341,7 @@ def late_gateways():
         held = len(scene.followers[0].held())
         report.check(f"late gateway, replay buffer of {SMALL_BUFFER} steps overflowed: not called exact", not state["index_exact"],
                      f"{state['indexed_blocks']} blocks known of {held} held, known share {state['cache'].get('known_share')}")
-        converse_all(late.ports["http"], 24, 2, True)
+        converse_all(late.ports["http"], 24, 2, True, parallel=12)  # more than the worker takes whose cache is known
         state = status_of(late, overflowed.name)
         held = len(scene.followers[0].held())
         report.check("late gateway, overflowed buffer: it learns from what is routed and published", state["indexed_blocks"] > 0,
@@ -343,7 +373,7 @@ with tempfile.TemporaryDirectory() as folder:
     with instances(folder, [model, model], blocks=BLOCKS) as workers:
         scene = Scene(folder, model, workers)
         try:
-            report.run(tokenizers_are_the_same, prompts_of_one_step_share, long_prompts_leave_room, predictions_are_what_is_reported, the_dashboard_shows_what_is_known, requests_are_spread, index_after_evictions,
+            report.run(tokenizers_are_the_same, prompts_of_one_step_share, long_prompts_leave_room, predictions_are_what_is_reported, histories_are_worth_their_cache, the_dashboard_shows_what_is_known, requests_are_spread, index_after_evictions,
                        index_after_a_reset, index_after_a_restart, late_gateways, logs_are_quiet)
         finally:
             scene.gateway.stop()
