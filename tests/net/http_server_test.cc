@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "net/http_server_fixture.h"
 
@@ -303,6 +304,45 @@ TEST_F(HttpServerTest, ReportsThatTheClientLeftThoughBytesOfANextRequestWait) {
   socket.close();
   EXPECT_TRUE(thread_.wait([&] { return gone_ == 1; }));
   EXPECT_EQ(thread_.run([&] { return requests_; }), 1);
+}
+
+// An answer that is to break off when the client has read what precedes: only the handler waits for that.
+void hold_by_its_handler_only(std::shared_ptr<HttpExchange> exchange) {
+  HttpExchange& held = *exchange;
+  held.begin_stream(200, {});
+  held.write(std::string(32U << 20, 'x'));
+  held.on_drained(0, [exchange = std::move(exchange)] { exchange->abort(); });
+}
+
+TEST_F(HttpServerTest, AnExchangeThatOnlyItsHandlerHoldsEndsWithItsClient) {
+  listen();
+  RawSocket socket = RawSocket::connect(port_, 4096);
+  ASSERT_TRUE(socket.send("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  const std::weak_ptr<HttpExchange> held = thread_.run([&] {
+    std::weak_ptr<HttpExchange> weak = held_.back().exchange;
+    hold_by_its_handler_only(std::move(held_.back().exchange));
+    held_.clear();
+    return weak;
+  });
+  EXPECT_FALSE(thread_.run([&] { return held.expired(); }));
+  socket.close_with_reset();
+  EXPECT_TRUE(thread_.wait([&] { return held.expired() && server_->connections() == 0; }));
+}
+
+TEST_F(HttpServerTest, AnExchangeThatOnlyItsHandlerHoldsEndsWithItsServer) {
+  listen();
+  RawSocket socket = RawSocket::connect(port_, 4096);
+  ASSERT_TRUE(socket.send("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n"));
+  ASSERT_TRUE(wait_held(1));
+  const bool ended = thread_.run([&] {
+    const std::weak_ptr<HttpExchange> held = held_.back().exchange;
+    hold_by_its_handler_only(std::move(held_.back().exchange));
+    held_.clear();
+    server_.reset();
+    return held.expired();
+  });
+  EXPECT_TRUE(ended);
 }
 
 TEST_F(HttpServerTest, ALateHandlerIsStillToldThatTheClientLeft) {

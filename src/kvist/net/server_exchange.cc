@@ -186,7 +186,10 @@ void ServerExchange::on_client_gone(std::function<void()> handler) {
   if (gone_) report_gone_soon();
 }
 
+// A handler may hold the last pointer to this object, so none may be destroyed before the function is done. (There is
+// no pointer to lock while the destructor runs.)
 void ServerExchange::client_left(bool soon) {
+  const auto self = weak_from_this().lock();
   gone_ = true;
   connection_.reset();
   on_drained_ = nullptr;
@@ -209,6 +212,7 @@ void ServerExchange::report_gone_soon() {
 }
 
 void ServerExchange::forget_client() {
+  const auto self = weak_from_this().lock();  // as in client_left()
   gone_ = true;
   connection_.reset();
   on_drained_ = nullptr;
