@@ -130,6 +130,9 @@ void write_peer_metrics(const PeerLink& link, const SharedDecisions& decisions, 
                "Modes and holds of other gateways that were carried out here", amount(decisions.followed()));
   page.counter("kvist_gateway_peers_unreadable_decisions_total", "Rows of the shared table that could not be read",
                amount(decisions.unreadable()));
+  page.counter("kvist_gateway_peers_unkept_decisions_total",
+               "Decisions beyond the bound on those that are kept for models that come later",
+               amount(decisions.unkept()));
   for (const ServedModel* const model : models.all())
     if (model->exchange) {
       write_model(*model, page);

@@ -11,11 +11,17 @@ namespace kvist::gateway {
 namespace {
 
 constexpr const char* kComponent = "peers";
-constexpr std::string_view kMode = "mode.";
-constexpr std::string_view kHold = "hold.";
+constexpr std::string_view kModeRow = "mode.";
+constexpr std::string_view kHoldRow = "hold.";
 constexpr std::size_t kKeyDigits = 16;
-constexpr auto kTryAgain = std::chrono::seconds(1);
+constexpr auto kModelsPeriod = std::chrono::seconds(1);
 constexpr std::array kHolds = {SharedHold::kFree, SharedHold::kCordoned, SharedHold::kDrained, SharedHold::kRemoved};
+
+/// peer_key() of the model whose row it is.
+std::string_view model_of(std::string_view key) {
+  static_assert(kModeRow.size() == kHoldRow.size());
+  return key.substr(kModeRow.size(), kKeyDigits);
+}
 
 }  // namespace
 
@@ -37,80 +43,102 @@ SharedDecisions::SharedDecisions(net::EventLoop& loop, PeerLink* link, ServedMod
     : link_(link), models_(&models), timer_(loop) {
   if (link_ == nullptr) return;
   link_->on_row([this](const std::string& key, const std::optional<std::string>& value) { on_row(key, value); });
-  try_again();
+  look_later();
 }
 
 void SharedDecisions::tell_mode(const std::string& model, spec::RoutingMode mode) {
-  if (link_ != nullptr) link_->put_row(fmt::format("{}{}", kMode, peer_key(model)), std::string(to_string(mode)));
+  if (link_ == nullptr) return;
+  const std::string key = fmt::format("{}{}", kModeRow, peer_key(model));
+  (void)keep(key, mode);
+  link_->put_row(key, std::string(to_string(mode)));
 }
 
 void SharedDecisions::tell_hold(const std::string& model, const std::string& worker, SharedHold hold) {
   if (link_ == nullptr) return;
-  link_->put_row(fmt::format("{}{}.{}", kHold, peer_key(model), peer_key(worker)),
-                 fmt::format("{} {}", to_string(hold), worker));
+  const std::string key = fmt::format("{}{}.{}", kHoldRow, peer_key(model), peer_key(worker));
+  (void)keep(key, Hold{.worker = worker, .hold = hold});
+  link_->put_row(key, fmt::format("{} {}", to_string(hold), worker));
 }
 
-// Rows are never deleted by a gateway. If a person does, what was decided stays where it is known.
+// Rows are never deleted by a gateway. If a person does, what was decided stays where it was carried out. When the
+// connection is back, all rows come again.
 void SharedDecisions::on_row(const std::string& key, const std::optional<std::string>& value) {
   if (!value) {
-    waiting_.erase(key);
-  } else if (!carry_out(key, *value) && waiting_.size() < kMostWaiting) {
-    waiting_[key] = *value;
+    rows_.erase(key);
+    return;
   }
-}
-
-void SharedDecisions::try_again() {
-  std::erase_if(waiting_, [this](const auto& row) { return carry_out(row.first, row.second); });
-  timer_.arm(net::now() + kTryAgain, [this] { try_again(); });
-}
-
-bool SharedDecisions::carry_out(const std::string& key, const std::string& value) {
-  const bool is_mode = key.starts_with(kMode);
-  if (!is_mode && !key.starts_with(kHold)) {
-    ++unreadable_;
-    return true;
-  }
-  const std::string_view model_key = std::string_view(key).substr(kMode.size()).substr(0, kKeyDigits);
-  for (ServedModel* const model : models_->all()) {
-    if (model->leaves || peer_key(model->parts.spec.model) != model_key) continue;
-    if (is_mode) {
-      set_mode(*model, value);
-    } else {
-      hold(*model, value);
-    }
-    return true;
-  }
-  return false;
-}
-
-void SharedDecisions::set_mode(ServedModel& model, const std::string& value) {
-  const auto mode = spec::parse_live_routing_mode(value);
-  if (!mode) {
+  const std::optional<Decision> decision = read(key, *value);
+  if (!decision) {
     ++unreadable_;
     return;
   }
-  routing::Router& router = model.parts.router;
-  if (*mode == router.mode()) return;
-  ++followed_;
-  telemetry::log_info(kComponent, fmt::format("{}: routing mode {} -> {}, as decided at another gateway",
-                                              model.parts.spec.model, to_string(router.mode()), to_string(*mode)));
-  router.set_mode(*mode);
+  if (!keep(key, *decision)) return;
+  for (ServedModel* const model : models_->all())
+    if (!model->leaves && model_of(key) == peer_key(model->parts.spec.model)) carry_out(*model, *decision);
 }
 
-void SharedDecisions::hold(ServedModel& model, const std::string& value) {
-  const std::size_t space = value.find(' ');
-  const std::string word = value.substr(0, space);
-  const std::string name = space == std::string::npos ? std::string() : value.substr(space + 1);
-  for (const SharedHold hold : kHolds) {
-    if (name.empty() || to_string(hold) != word) continue;
-    std::optional<dispatch::WorkerHold> wanted = dispatch::WorkerHold::kRemoved;
-    if (hold == SharedHold::kFree) wanted.reset();
-    if (hold == SharedHold::kCordoned) wanted = dispatch::WorkerHold::kCordoned;
-    if (!model.changes.follow(name, wanted)) return;
-    ++followed_;
-    return telemetry::log_info(kComponent, fmt::format("{} is {}, as decided at another gateway", name, word));
+bool SharedDecisions::keep(const std::string& key, const Decision& decision) {
+  if (const auto row = rows_.find(key); row != rows_.end()) return std::exchange(row->second, decision) != decision;
+  if (rows_.size() < kMostRows) {
+    rows_.emplace(key, decision);
+  } else {
+    ++unkept_;
   }
-  ++unreadable_;
+  return true;
+}
+
+void SharedDecisions::look_for_models() {
+  for (ServedModel* const model : models_->all()) {
+    if (model->leaves || model->parts.model_id < next_model_) continue;
+    next_model_ = ModelId(model->parts.model_id.value() + 1);
+    const std::string name = peer_key(model->parts.spec.model);
+    for (const auto& [key, decision] : rows_)
+      if (model_of(key) == name) carry_out(*model, decision);
+  }
+}
+
+void SharedDecisions::look_later() {
+  look_for_models();
+  timer_.arm(net::now() + kModelsPeriod, [this] { look_later(); });
+}
+
+std::optional<SharedDecisions::Decision> SharedDecisions::read(std::string_view key, const std::string& value) {
+  if (key.starts_with(kModeRow)) {
+    const auto mode = spec::parse_live_routing_mode(value);
+    return mode ? std::optional<Decision>(*mode) : std::nullopt;
+  }
+  const std::size_t space = value.find(' ');
+  if (!key.starts_with(kHoldRow) || space == std::string::npos || space + 1 == value.size()) return std::nullopt;
+  for (const SharedHold hold : kHolds)
+    if (to_string(hold) == value.substr(0, space)) return Hold{.worker = value.substr(space + 1), .hold = hold};
+  return std::nullopt;
+}
+
+void SharedDecisions::carry_out(ServedModel& model, const Decision& decision) {
+  if (const auto* const mode = std::get_if<spec::RoutingMode>(&decision)) {
+    set_mode(model, *mode);
+  } else {
+    hold(model, std::get<Hold>(decision));
+  }
+}
+
+void SharedDecisions::set_mode(ServedModel& model, spec::RoutingMode mode) {
+  routing::Router& router = model.parts.router;
+  if (mode == router.mode()) return;
+  ++followed_;
+  telemetry::log_info(kComponent, fmt::format("{}: routing mode {} -> {}, as decided at another gateway",
+                                              model.parts.spec.model, to_string(router.mode()), to_string(mode)));
+  router.set_mode(mode);
+}
+
+void SharedDecisions::hold(ServedModel& model, const Hold& decided) {
+  std::optional<dispatch::WorkerHold> wanted = dispatch::WorkerHold::kRemoved;
+  if (decided.hold == SharedHold::kFree) wanted.reset();
+  if (decided.hold == SharedHold::kCordoned) wanted = dispatch::WorkerHold::kCordoned;
+  if (!model.changes.follow(decided.worker, wanted)) return;
+  ++followed_;
+  telemetry::log_info(kComponent,
+                      fmt::format("{} is {}, as decided at another gateway", decided.worker, to_string(decided.hold)));
 }
 
 }  // namespace kvist::gateway
