@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -226,6 +228,33 @@ TEST(Dialects, TokensAreCountedByAWorker) {
                                    R"({"model":"m","messages":[{"role":"user","content":"One two three"}]})");
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(answer.body, R"({"input_tokens":17})");
+}
+
+TEST(Dialects, AnAnswerThatBreaksOffBeforeItsClientHasAnythingIsAnError) {
+  FakeWorker worker("w0");
+  worker.set_tokenize([](const net::HttpRequest&, const FakeWorker::Exchange& exchange) {
+    exchange->begin_stream(200, {});
+    exchange->write(R"({"count":17,)");
+    exchange->abort();
+  });
+  spec::GatewaySpec spec = gateway_spec({&worker});
+  spec.access_log.file = ::testing::TempDir() + "dialect-access-" + std::to_string(::getpid());
+  {
+    const RunningGateway gateway(spec);
+    const auto answer = gateway.call("POST", "/v1/messages/count_tokens",
+                                     R"({"model":"m","messages":[{"role":"user","content":"One two three"}]})");
+    EXPECT_EQ(answer.status, 503);
+    EXPECT_TRUE(answer.body.starts_with(R"({"type":"error","error":{"type":")")) << answer.body;
+    EXPECT_TRUE(answer.body.contains("broke off its answer")) << answer.body;
+    const auto id = answer.headers.find("X-Request-Id");
+    ASSERT_TRUE(id);
+    EXPECT_TRUE(answer.body.contains(*id)) << answer.body;
+    ASSERT_TRUE(gateway.await_idle());
+  }
+  std::ifstream log(spec.access_log.file);
+  const std::string line((std::istreambuf_iterator<char>(log)), {});
+  EXPECT_TRUE(line.contains(" status=503 ")) << line;
+  std::remove(spec.access_log.file.c_str());
 }
 
 }  // namespace

@@ -132,7 +132,15 @@ void TranslatedExchange::end_stream() {
   client_->end_stream();
 }
 
+// While an answer is collected, the client has nothing of it and can still be told.
 void TranslatedExchange::abort() {
+  if (collects_ && !ended_) {
+    const Error error{ErrorCode::kUnavailable, "the worker broke off its answer"};
+    net::HttpResponse answer{
+        .status = openai::http_status(error.code), .headers = {}, .body = openai::error_body(error)};
+    if (const std::string id = request_id_of(whole_.headers); !id.empty()) answer.headers.set(kRequestIdHeader, id);
+    return respond(std::move(answer));
+  }
   ended_ = true;
   client_->abort();
 }
