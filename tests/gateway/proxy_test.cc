@@ -169,6 +169,30 @@ TEST(ProxyRetry, AfterTheFirstEventAFailureIsAnErrorFrameAndABrokenEnd) {
   EXPECT_EQ(gateway.outcomes("broken_stream"), 1);
 }
 
+TEST(ProxyStream, OneThatIsPassedOnBreaksOffWithAnErrorInAnEventOfItsOwn) {
+  FakeWorker worker("w0");
+  const std::string whole = "event: a\ndata: {}\n\n";
+  const std::string error = "data: {\"error\":{";
+  for (const std::string rest : {"", "event: b\ndata: {\"ha", "data: {}\n", "data: {}\r\n\r", "data: {}\r\n\r\n"}) {
+    for (const bool in_one : {true, false}) {
+      worker.set_script([&](const net::HttpRequest&, const FakeWorker::Exchange& exchange) {
+        exchange->begin_stream(200, stream_headers());
+        if (in_one) exchange->write(whole + rest);
+        for (std::size_t i = 0; !in_one && i < whole.size(); ++i) exchange->write(whole.substr(i, 1));
+        if (!in_one) exchange->write(rest);
+        exchange->abort();
+      });
+      const RunningGateway gateway(gateway_spec({&worker}));
+      StreamingClient client(gateway.url(), "/v1/audio/speech", R"({"input":"a","stream":true})");
+      ASSERT_TRUE(client.await_over());
+      EXPECT_FALSE(client.ended());
+      const bool ended = rest.empty() || rest.ends_with("\r\n\r\n");
+      EXPECT_THAT(client.body(), ::testing::StartsWith(whole + rest + (ended ? "" : "\n\n") + error));
+      ASSERT_TRUE(gateway.await_idle());
+    }
+  }
+}
+
 TEST(ProxyRetry, AServerErrorBeforeTheFirstByteIsTriedElsewhere) {
   for (const int status : {500, 502, 504}) {
     FakeWorker failing("failing", FakeWorker::answer_of(status, R"({"error":{"message":"EngineCore"}})"));

@@ -301,7 +301,7 @@ void ProxiedRequest::on_body(std::string_view data, TimePoint at) {
   if (form_ == Form::kEvents) return relay(data, at);
   if (form_ == Form::kBytes) {
     meter(data);
-    return send_events(data);
+    return pass_on_bytes(data);
   }
   if (body_.size() + data.size() > kMaxWholeAnswerBytes) {
     on_too_large(fmt::format("the worker's answer is larger than {} bytes", kMaxWholeAnswerBytes));

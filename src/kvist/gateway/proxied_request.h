@@ -161,6 +161,7 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   void relay(std::string_view data, TimePoint at);
   /// Counts what is passed on as bytes, for the key that pays for it.
   void meter(std::string_view data);
+  void pass_on_bytes(std::string_view data);
   void send_events(std::string_view events);
   void begin_client_stream(int status, net::Headers headers);
   /// Answers with a whole body, or, if a comment was sent before, tells its error in an event.
@@ -218,6 +219,7 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   TimePoint read_at_{};              // when something of the answer came last
   std::string body_;                 // the body of an answer that is no stream
   AnswerRelay relay_;
+  std::string tail_;                   // the last bytes that were sent of an answer that is passed on as bytes
   bool is_json_ = false;               // by its head, it is JSON
   bool meter_failed_ = false;          // the present attempt's meter_ met an event that is too large
   std::uint64_t unmetered_bytes_ = 0;  // of answers that were passed on as bytes without counting tokens in them

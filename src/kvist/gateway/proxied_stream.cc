@@ -25,7 +25,18 @@ std::string in_one_line(std::string text) {
   return text;
 }
 
+bool ends_an_event(std::string_view bytes) {
+  return bytes.empty() || bytes.ends_with("\n\n") || bytes.ends_with("\n\r\n") || bytes.ends_with("\r\r");
+}
+
 }  // namespace
+
+void ProxiedRequest::pass_on_bytes(std::string_view data) {
+  constexpr std::size_t kTail = 3;
+  tail_ += data.substr(data.size() - std::min(data.size(), kTail));
+  if (tail_.size() > kTail) tail_.erase(0, tail_.size() - kTail);
+  send_events(data);
+}
 
 void ProxiedRequest::relay(std::string_view data, TimePoint at) {
   events_.clear();
@@ -192,6 +203,8 @@ void ProxiedRequest::break_stream(const Error& error) {
   std::string frame;
   if (is_events_) {
     relay_.release(frame);
+    // Behind half an event, the error would be a part of it.
+    if (!ends_an_event(tail_)) frame += "\n\n";
     net::append_sse_data(frame, openai::error_body(error));
   }
   const std::shared_ptr<net::HttpExchange> exchange = job_.exchange;
