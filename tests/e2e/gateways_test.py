@@ -131,6 +131,22 @@ def decisions_hold_for_all_and_for_one_that_joins_later():
         assert metric(late, "kvist_gateway_peers_unreadable_decisions_total") == 0
 
 
+def a_removal_and_a_drains_time_hold_at_all_gateways():
+    """Each gateway has a stream that lasts minutes at each of two workers, and a minute to drain unless it is told otherwise."""
+    with group(gateways=2, workers=2) as made:
+        a, b = made.gateways
+        held = [stream(gateway, LONG)[0] for gateway in (a, b, a, b)]
+        eventually(lambda: all_agree_on_loads(made.gateways, 4) and sorted(loads(a).values()) == [2, 2], "both have streams at both")
+        post(a, "/admin/workers/drain", {"name": "worker-0"})
+        eventually(lambda: [admission_of(g, "worker-0") for g in made.gateways] == ["draining"] * 2, "it drains at both")
+        post(a, "/admin/workers/remove", {"name": "worker-0"})
+        eventually(lambda: [admission_of(g, "worker-0") for g in made.gateways] == ["gone"] * 2, "and is removed at both", 30)
+        post(b, "/admin/workers/drain", {"name": "worker-1", "timeout": "200 ms"})
+        eventually(lambda: [admission_of(g, "worker-1") for g in made.gateways] == ["gone"] * 2, "its time is over at both", 30)
+        for connection in held:
+            connection.close()
+
+
 def without_nats_each_routes_alone_and_rejoins():
     with group() as made:
         a, b, _ = made.gateways
@@ -237,6 +253,7 @@ def tls_with_certificates_and_passwords_and_credentials_are_as_nats_has_them():
 
 if __name__ == "__main__":
     run([loads_of_peers_count, a_gateway_that_is_killed_is_given_up, decisions_hold_for_all_and_for_one_that_joins_later,
+         a_removal_and_a_drains_time_hold_at_all_gateways,
          without_nats_each_routes_alone_and_rejoins, a_gateway_starts_without_nats, what_others_say_is_read_as_it_is_documented,
          a_token_is_asked_for_and_without_jetstream_only_decisions_are_alone,
          tls_with_certificates_and_passwords_and_credentials_are_as_nats_has_them])

@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "followed_models.h"
 #include "kvist/gateway/peer_link.h"
+#include "kvist/gateway/worker_decision.h"
 #include "running_gateway.h"
 
 namespace kvist::gateway::shared_decisions_test {
@@ -50,6 +52,11 @@ class SharedDecisionsTest : public ::testing::Test {
   }
   std::optional<dispatch::WorkerHold> held(const std::string& model, const std::string& worker) {
     return models_.run([&](ServedModels& all, FollowedFile&) { return all.find(model)->changes.holds().find(worker); });
+  }
+  /// That of the worker "a", which is the only one of "x".
+  dispatch::WorkerPlaces::Place place() {
+    return models_.run(
+        [&](ServedModels& all, FollowedFile&) { return all.find("x")->parts.places.place(WorkerId(0)); });
   }
   std::uint64_t followed() {
     return models_.run([&](ServedModels&, FollowedFile&) { return models_.decisions().followed(); });
@@ -125,13 +132,54 @@ TEST_F(SharedDecisionsTest, WhatWasHeardBeforeIsNoNews) {
   EXPECT_EQ(held("x", "a"), std::nullopt) << "rows come again with each connection";
 }
 
+TEST_F(SharedDecisionsTest, ADrainsTimeAndARemovalAreAsDecided) {
+  const dispatch::DispatchHandle request = models_.begin_request("x");
+  hear(hold_key("x", "a"), "drained a");
+  EXPECT_EQ(place().state, dispatch::PlaceState::kDraining);
+  const TimePoint usual = place().deadline;
+  hear(hold_key("x", "a"), "drained:3600000 a");
+  EXPECT_GT(place().deadline, usual + std::chrono::minutes(50)) << "though it is held already";
+  hear(hold_key("x", "a"), "drained a");
+  EXPECT_GT(place().deadline, usual + std::chrono::minutes(50)) << "its end stays as it is";
+  hear(hold_key("x", "a"), "removed a");
+  EXPECT_EQ(place().state, dispatch::PlaceState::kLeaving) << "its request leaves it now";
+  EXPECT_EQ(held("x", "a"), dispatch::WorkerHold::kRemoved);
+  EXPECT_EQ(followed(), 3U);
+  models_.run([&](ServedModels& all, FollowedFile&) {
+    all.find("x")->parts.dispatcher.finish(request, dispatch::Outcome::kCompleted, net::now());
+  });
+}
+
+TEST_F(SharedDecisionsTest, AWorkerIsRemovedBeforeItIsThere) {
+  hear(hold_key("x", "later"), "removed later");
+  hear(hold_key("x", "other"), "drained:5 other");
+  EXPECT_EQ(held("x", "later"), dispatch::WorkerHold::kRemoved);
+  EXPECT_EQ(held("x", "other"), dispatch::WorkerHold::kRemoved);
+}
+
+TEST_F(SharedDecisionsTest, WhatIsToldIsWhatIsRead) {
+  const std::vector<WorkerDecision> decisions = {
+      {.worker = "a"},
+      {.worker = "a b", .hold = SharedHold::kCordoned},
+      {.worker = "a:1", .hold = SharedHold::kDrained},
+      {.worker = "a", .hold = SharedHold::kDrained, .timeout = std::chrono::milliseconds(0)},
+      {.worker = "a", .hold = SharedHold::kDrained, .timeout = WorkerDecision::kMostTimeout},
+      {.worker = "a", .hold = SharedHold::kRemoved}};
+  for (const WorkerDecision& decision : decisions) EXPECT_EQ(read_worker_decision(to_row(decision)), decision);
+  EXPECT_EQ(to_row(decisions[0]), "free a");
+  EXPECT_EQ(to_row({.worker = "a", .hold = SharedHold::kDrained, .timeout = std::chrono::microseconds(1'500'900)}),
+            "drained:1500 a");
+}
+
 TEST_F(SharedDecisionsTest, RowsThatCannotBeReadChangeNothing) {
   hear(mode_key("x"), "kv");
   hear(mode_key("x"), "fastest");
-  for (const std::string value : {"", "free", "free ", "gone a"}) hear(hold_key("x", "a"), value);
+  for (const std::string value : {"", "free", "free ", "gone a", "drained: a", "drained:-1 a", "drained:1s a",
+                                  "drained:86400001 a", "removed:5 a"})
+    hear(hold_key("x", "a"), value);
   hear("other." + peer_key("x"), "kv");
   hear("", "kv");
-  EXPECT_EQ(models_.run([&](ServedModels&, FollowedFile&) { return models_.decisions().unreadable(); }), 7U);
+  EXPECT_EQ(models_.run([&](ServedModels&, FollowedFile&) { return models_.decisions().unreadable(); }), 12U);
   EXPECT_EQ(mode("x"), spec::RoutingMode::kKv);
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kvist/base/json_writer.h"
@@ -70,8 +71,7 @@ Result<Named> read_named(const net::HttpRequest& request, bool takes_timeout) {
   if (takes_timeout) {
     if (const auto timeout = body.get("timeout")) {
       KVIST_TRY(named.timeout, timeout->as_duration());
-      constexpr Duration kMost = std::chrono::hours(24);
-      if (*named.timeout < Duration(0) || *named.timeout > kMost)
+      if (*named.timeout < Duration(0) || *named.timeout > WorkerDecision::kMostTimeout)
         return std::unexpected(timeout->error("expected 0 s to 24 h"));
     }
   }
@@ -167,8 +167,8 @@ Result<void> uncordon(ServedModel& model, const std::string& name) {
 }
 
 /// The other gateways are to do the same.
-void tell(const SharedParts& shared, const ServedModel& model, const std::string& worker, SharedHold hold) {
-  if (shared.decisions != nullptr) shared.decisions->tell_hold(model.parts.spec.model, worker, hold);
+void tell(const SharedParts& shared, const ServedModel& model, WorkerDecision decision) {
+  if (shared.decisions != nullptr) shared.decisions->tell_hold(model.parts.spec.model, std::move(decision));
 }
 
 }  // namespace
@@ -184,7 +184,7 @@ void add_fleet_paths(net::PathTable& paths, const SharedParts& shared, const Ser
              if (!read) return exchange->respond(error_answer(read.error()));
              read->model->changes.add(read->worker, [&, exchange, name = read->worker.name](const Result<void>& added) {
                if (const ServedModel* const model = models.find_worker(name); added && model != nullptr)
-                 tell(shared, *model, name, SharedHold::kFree);
+                 tell(shared, *model, {.worker = name});
                exchange->respond(added ? one(models, name, kCreated) : error_answer(added.error()));
              });
            });
@@ -198,7 +198,7 @@ void add_fleet_paths(net::PathTable& paths, const SharedParts& shared, const Ser
           if (model == nullptr)
             return error_answer({ErrorCode::kNotFound, fmt::format("name: there is no worker \"{}\"", named->name)});
           const auto done = change(*model, *named);
-          if (done) tell(shared, *model, named->name, hold);
+          if (done) tell(shared, *model, {.worker = named->name, .hold = hold, .timeout = named->timeout});
           return done ? one(models, named->name, status) : error_answer(done.error());
         });
   };

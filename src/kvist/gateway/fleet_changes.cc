@@ -22,6 +22,11 @@ constexpr auto kPollPeriod = std::chrono::milliseconds(50);
 constexpr auto kPause = std::chrono::seconds(1);
 constexpr auto kLookAtFilesPeriod = std::chrono::seconds(1);
 
+std::optional<dispatch::WorkerHold> hold_of(SharedHold hold) {
+  if (hold == SharedHold::kFree) return std::nullopt;
+  return hold == SharedHold::kCordoned ? dispatch::WorkerHold::kCordoned : dispatch::WorkerHold::kRemoved;
+}
+
 }  // namespace
 
 std::string_view to_string(WorkerSource source) {
@@ -226,13 +231,29 @@ Result<void> FleetChanges::remove(std::string_view name) {
   return {};
 }
 
-bool FleetChanges::follow(std::string_view name, std::optional<dispatch::WorkerHold> hold) {
-  if (holds_.find(name) == hold) return false;
-  const Result<void> done = !hold                                      ? uncordon(name)
-                            : *hold == dispatch::WorkerHold::kCordoned ? cordon(name)
-                                                                       : drain(name, std::nullopt);
-  if (!done && hold) holds_.set(name, *hold);
-  return true;
+bool FleetChanges::follow(const WorkerDecision& decided) {
+  const std::optional<dispatch::WorkerHold> held = holds_.find(decided.worker);
+  const std::optional<dispatch::WorkerHold> wanted = hold_of(decided.hold);
+  // That a worker is to be out says neither that its requests leave it at once nor how long they have.
+  const bool says_more = decided.hold == SharedHold::kRemoved || decided.timeout;
+  if (held == wanted && !says_more) return false;
+  const Result<void> done = do_as(decided);
+  if (!done && wanted && held != wanted) holds_.set(decided.worker, *wanted);
+  return done || held != wanted;
+}
+
+Result<void> FleetChanges::do_as(const WorkerDecision& decided) {
+  switch (decided.hold) {
+    case SharedHold::kFree:
+      return uncordon(decided.worker);
+    case SharedHold::kCordoned:
+      return cordon(decided.worker);
+    case SharedHold::kDrained:
+      return drain(decided.worker, decided.timeout);
+    case SharedHold::kRemoved:
+      return remove(decided.worker);
+  }
+  return {};
 }
 
 Result<void> FleetChanges::set_limits(std::string_view name, const spec::UpstreamLimits& limits) {

@@ -13,6 +13,7 @@
 #include "kvist/dispatch/worker_holds.h"
 #include "kvist/gateway/model_parts.h"
 #include "kvist/gateway/reloaded_file.h"
+#include "kvist/gateway/worker_decision.h"
 #include "kvist/gateway/worker_settings_reader.h"
 #include "kvist/net/event_loop.h"
 
@@ -53,9 +54,8 @@ class FleetChanges {
   /// Without a timeout, one that drains already keeps the end that was set for it, and others have `drain_timeout`.
   [[nodiscard]] Result<void> drain(std::string_view name, std::optional<Duration> timeout);
   [[nodiscard]] Result<void> remove(std::string_view name);
-  /// What was decided at another gateway; nothing: the worker is free. It holds for a worker that comes later too.
-  /// Returns whether that is news.
-  bool follow(std::string_view name, std::optional<dispatch::WorkerHold> hold);
+  /// What was decided at another gateway. It holds for a worker that comes later too. Returns whether that is news.
+  bool follow(const WorkerDecision& decided);
   /// Takes a worker back that waits to be added. Returns whether there was one.
   bool give_up(std::string_view name);
   /// Drains all workers. Workers that wait for a place are not added any more.
@@ -83,6 +83,7 @@ class FleetChanges {
   [[nodiscard]] bool is_reading() const { return reader_.is_reading(); }
 
  private:
+  [[nodiscard]] Result<void> do_as(const WorkerDecision& decided);
   [[nodiscard]] Result<void> check_url(const spec::UpstreamSpec& worker) const;
   [[nodiscard]] Result<void> check_other_models(const spec::UpstreamSpec& worker) const;
   /// Gives the worker a place.

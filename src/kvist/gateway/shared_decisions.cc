@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <utility>
 
 #include "kvist/telemetry/log.h"
@@ -15,7 +14,6 @@ constexpr std::string_view kModeRow = "mode.";
 constexpr std::string_view kHoldRow = "hold.";
 constexpr std::size_t kKeyDigits = 16;
 constexpr auto kModelsPeriod = std::chrono::seconds(1);
-constexpr std::array kHolds = {SharedHold::kFree, SharedHold::kCordoned, SharedHold::kDrained, SharedHold::kRemoved};
 
 /// peer_key() of the model whose row it is.
 std::string_view model_of(std::string_view key) {
@@ -24,20 +22,6 @@ std::string_view model_of(std::string_view key) {
 }
 
 }  // namespace
-
-std::string_view to_string(SharedHold hold) {
-  switch (hold) {
-    case SharedHold::kFree:
-      return "free";
-    case SharedHold::kCordoned:
-      return "cordoned";
-    case SharedHold::kDrained:
-      return "drained";
-    case SharedHold::kRemoved:
-      return "removed";
-  }
-  return "free";
-}
 
 SharedDecisions::SharedDecisions(net::EventLoop& loop, PeerLink* link, ServedModels& models)
     : link_(link), models_(&models), timer_(loop) {
@@ -53,11 +37,13 @@ void SharedDecisions::tell_mode(const std::string& model, spec::RoutingMode mode
   link_->put_row(key, std::string(to_string(mode)));
 }
 
-void SharedDecisions::tell_hold(const std::string& model, const std::string& worker, SharedHold hold) {
+void SharedDecisions::tell_hold(const std::string& model, WorkerDecision decision) {
   if (link_ == nullptr) return;
-  const std::string key = fmt::format("{}{}.{}", kHoldRow, peer_key(model), peer_key(worker));
-  (void)keep(key, Hold{.worker = worker, .hold = hold});
-  link_->put_row(key, fmt::format("{} {}", to_string(hold), worker));
+  const std::string key = fmt::format("{}{}.{}", kHoldRow, peer_key(model), peer_key(decision.worker));
+  const std::string row = to_row(decision);
+  // As the row says it, so that it is no news when it comes back.
+  (void)keep(key, read_worker_decision(row).value_or(std::move(decision)));
+  link_->put_row(key, row);
 }
 
 // Rows are never deleted by a gateway. If a person does, what was decided stays where it was carried out. When the
@@ -107,18 +93,15 @@ std::optional<SharedDecisions::Decision> SharedDecisions::read(std::string_view 
     const auto mode = spec::parse_live_routing_mode(value);
     return mode ? std::optional<Decision>(*mode) : std::nullopt;
   }
-  const std::size_t space = value.find(' ');
-  if (!key.starts_with(kHoldRow) || space == std::string::npos || space + 1 == value.size()) return std::nullopt;
-  for (const SharedHold hold : kHolds)
-    if (to_string(hold) == value.substr(0, space)) return Hold{.worker = value.substr(space + 1), .hold = hold};
-  return std::nullopt;
+  if (!key.starts_with(kHoldRow)) return std::nullopt;
+  return read_worker_decision(value);
 }
 
 void SharedDecisions::carry_out(ServedModel& model, const Decision& decision) {
   if (const auto* const mode = std::get_if<spec::RoutingMode>(&decision)) {
     set_mode(model, *mode);
   } else {
-    hold(model, std::get<Hold>(decision));
+    hold(model, std::get<WorkerDecision>(decision));
   }
 }
 
@@ -131,11 +114,8 @@ void SharedDecisions::set_mode(ServedModel& model, spec::RoutingMode mode) {
   router.set_mode(mode);
 }
 
-void SharedDecisions::hold(ServedModel& model, const Hold& decided) {
-  std::optional<dispatch::WorkerHold> wanted = dispatch::WorkerHold::kRemoved;
-  if (decided.hold == SharedHold::kFree) wanted.reset();
-  if (decided.hold == SharedHold::kCordoned) wanted = dispatch::WorkerHold::kCordoned;
-  if (!model.changes.follow(decided.worker, wanted)) return;
+void SharedDecisions::hold(ServedModel& model, const WorkerDecision& decided) {
+  if (!model.changes.follow(decided)) return;
   ++followed_;
   telemetry::log_info(kComponent,
                       fmt::format("{} is {}, as decided at another gateway", decided.worker, to_string(decided.hold)));

@@ -11,15 +11,11 @@
 
 #include "kvist/gateway/peer_link.h"
 #include "kvist/gateway/served_models.h"
+#include "kvist/gateway/worker_decision.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/spec/routing_mode.h"
 
 namespace kvist::gateway {
-
-/// What was decided of a worker, as a row says it.
-enum class SharedHold : std::uint8_t { kFree, kCordoned, kDrained, kRemoved };
-/// "free", "cordoned", "drained", "removed"
-[[nodiscard]] std::string_view to_string(SharedHold hold);
 
 /// Routing modes and workers that are held, as rows of the table that all gateways of the group have: a key for each
 /// model and for each worker of it, the last decision for either counts (docs/formats/peers.md). What is decided
@@ -35,7 +31,7 @@ class SharedDecisions {
 
   // Decided here.
   void tell_mode(const std::string& model, spec::RoutingMode mode);
-  void tell_hold(const std::string& model, const std::string& worker, SharedHold hold);
+  void tell_hold(const std::string& model, WorkerDecision decision);
 
   // Called by the link and by the timer.
   /// The table has this value for the key; nothing: it was deleted.
@@ -49,19 +45,14 @@ class SharedDecisions {
   [[nodiscard]] std::uint64_t unkept() const { return unkept_; }
 
  private:
-  struct Hold {
-    std::string worker;
-    SharedHold hold = SharedHold::kFree;
-    bool operator==(const Hold&) const = default;
-  };
-  using Decision = std::variant<spec::RoutingMode, Hold>;
+  using Decision = std::variant<spec::RoutingMode, WorkerDecision>;
 
   [[nodiscard]] static std::optional<Decision> read(std::string_view key, const std::string& value);
   /// Returns whether that is news.
   bool keep(const std::string& key, const Decision& decision);
   void carry_out(ServedModel& model, const Decision& decision);
   void set_mode(ServedModel& model, spec::RoutingMode mode);
-  void hold(ServedModel& model, const Hold& decided);
+  void hold(ServedModel& model, const WorkerDecision& decided);
   void look_later();
 
   PeerLink* link_;
