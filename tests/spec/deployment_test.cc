@@ -464,6 +464,10 @@ otlp: {endpoint: "http://c:4318/v1/traces", service_name: s, sample_ratio: 0.5, 
   EXPECT_THAT(message(read_gateway(parsed("log: {format: xml}\n"))), HasSubstr("text or json"));
   EXPECT_THAT(message(read_gateway(parsed("otlp: {service_name: s}\n"))), HasSubstr("/v1/traces"));
   EXPECT_THAT(message(read_gateway(parsed("otlp: {endpoint: 'ftp://c/'}\n"))), HasSubstr("/v1/traces"));
+  for (const std::string user : {"me:secret", "secret", "me:sec/secret"}) {
+    const std::string why = message(read_gateway(parsed("otlp: {endpoint: 'https://" + user + "@c/v1/traces'}\n")));
+    EXPECT_THAT(why, AllOf(HasSubstr("without a user name or password"), Not(HasSubstr("secret"))));
+  }
   for (const char* bad : {"Content-Type: text", "'X Y': a", "A: ''", "A: ' a'", "A: \"a\\tb\"", "A: {}",
                           "A: {file: f, b: c}", "A: a, a: b", "A: [secret]"}) {
     const auto refused =
@@ -614,6 +618,10 @@ TEST(ReadPeers, HowAGatewayReachesTheOthers) {
   EXPECT_THAT(refused("{}"), HasSubstr("\"nats\" is missing"));
   EXPECT_THAT(refused("{nats: 'http://a:4222'}"), HasSubstr("expected nats://host:port"));
   EXPECT_THAT(refused("{nats: 'nats://a:1,'}"), HasSubstr("expected nats://host:port"));
+  for (const std::string user : {"me:secret", "secret", "me:s,secret"}) {
+    EXPECT_THAT(refused("{nats: 'nats://b:4222,nats://" + user + "@a:4222'}"),
+                AllOf(HasSubstr("without a user name"), Not(HasSubstr("secret"))));
+  }
   EXPECT_THAT(refused("{nats: 'nats://a:1', user: u}"), HasSubstr("go together"));
   EXPECT_THAT(refused("{nats: 'nats://a:1', token_file: t, credentials_file: c}"), HasSubstr("give one of"));
   EXPECT_THAT(refused("{nats: 'nats://a:1', patience: 1 s}"), HasSubstr("patience"));

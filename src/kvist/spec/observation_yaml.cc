@@ -167,6 +167,11 @@ Result<void> read_otlp(const YamlNode& service, const std::string& base_director
   KVIST_TRY_VOID(read_headers(*node, base_directory, otlp.headers));
   KVIST_TRY_VOID(read_client_tls(*node, "tls", base_directory, otlp.tls));
   KVIST_TRY_VOID(node->finish());
+  // What may be a password is not repeated.
+  if (otlp.endpoint.contains('@'))
+    return std::unexpected(
+        node->error("endpoint: expected a collector's address without a user name or password (headers has fields, "
+                    "from files too)"));
   if (is_http_url(otlp.endpoint)) return {};
   return std::unexpected(node->error(fmt::format(
       "endpoint: expected a collector's address like http://127.0.0.1:4318/v1/traces, got \"{}\"", otlp.endpoint)));

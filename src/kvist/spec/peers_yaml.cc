@@ -13,6 +13,11 @@ namespace {
 /// Addresses with commas between them, each with its scheme.
 Result<void> check_servers(const YamlNode& node, std::string_view servers) {
   constexpr std::size_t kMost = 16;
+  // What may be a password is not repeated; settings are written into logs and results.
+  if (servers.contains('@'))
+    return std::unexpected(
+        node.error("expected nats://host:port or tls://host:port, without a user name, password or token (there are "
+                   "credentials_file, token_file, and user with password_file)"));
   std::size_t count = 0;
   for (std::size_t begin = 0; begin <= servers.size(); ++count) {
     const std::size_t end = std::min(servers.find(',', begin), servers.size());
