@@ -172,16 +172,18 @@ net::HttpResponse ModelList::Finished::answer(const std::optional<std::string>& 
 
 // Where workers get clients' credentials, in whatever fields these are, a list is for those with the same fields.
 std::string ModelList::key_of(const net::HttpRequest& question) const {
-  std::string key = question.target;
+  std::string key;
   if (!shared_->spec.pass_client_keys) return key;
   for (const auto& [name, value] : question.headers.fields()) key += fmt::format("\n{}: {}", name, value);
   return key;
 }
 
+// Without the request's query, which is no part of this API: with it, anybody could have all workers asked all the
+// time.
 net::HttpRequest ModelList::question_of(const net::HttpRequest& request) const {
   const Credentials credentials = shared_->spec.pass_client_keys ? Credentials::kPass : Credentials::kKeep;
   net::HttpRequest question{.method = "GET",
-                            .target = model_of_path(request.path()) ? "/v1/models" : request.target,
+                            .target = "/v1/models",
                             .headers = headers_for_worker(request.headers, "", credentials),
                             .body = {}};
   question.headers.remove(kRequestIdHeader);
