@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -134,6 +135,29 @@ TEST_F(AccessLogTest, AReaderWhoIsTooSlowDoesNotHoldUpTheEnd) {
   EXPECT_TRUE(over);
   slow.join();
   EXPECT_LT(got, 16'000U * 500);
+  ::close(read_end);
+}
+
+TEST_F(AccessLogTest, ALineBehindHalfAOneIsWhole) {
+  make_pipe();
+  const auto log = open();
+  ASSERT_TRUE(log);
+  add(*log, 500);  // some 280 kB in one batch, of which the pipe takes 64 kB
+  const int read_end = reader();
+  ASSERT_GE(read_end, 0);
+  const auto done = [&] { return log->counters().lines + log->counters().failures; };
+  ASSERT_TRUE(await([&] { return done() == 500; }));
+  const std::string first = read(read_end);
+  ASSERT_FALSE(first.ends_with("\n"));
+  add(*log, 1);
+  ASSERT_TRUE(await([&] { return done() == 501; }));
+  const std::string text = first + read(read_end);
+  EXPECT_THAT(text.substr(first.size()), testing::StartsWith("\n"));
+  const auto lines = static_cast<std::uint64_t>(std::ranges::count(text, '\n'));
+  EXPECT_EQ(log->counters().lines, lines - 1) << "half a line is lost";
+  add(*log, 1);
+  ASSERT_TRUE(await([&] { return done() == 502; }));
+  EXPECT_THAT(read(read_end), testing::Not(testing::StartsWith("\n")));
   ::close(read_end);
 }
 

@@ -105,7 +105,7 @@ void AccessLog::run() {
       std::swap(batch, waiting_);
     }
     const double offset = net::unix_seconds() - to_seconds(net::now().time_since_epoch());
-    std::string text;
+    std::string text(is_torn_ ? "\n" : "");  // so that a line behind half a one is whole
     for (const auto& report : batch)
       text += access_line(*report, format_, offset + to_seconds(report->ended.time_since_epoch()));
     std::string_view rest = text;
@@ -113,7 +113,7 @@ void AccessLog::run() {
     if (!written && gate.pass(net::now()))
       telemetry::log_warning("access_log", fmt::format("{}: {}", file_, written.error().message));
     const std::scoped_lock lock(mutex_);
-    const auto lost = static_cast<std::size_t>(std::ranges::count(rest, '\n'));
+    const auto lost = std::min(static_cast<std::size_t>(std::ranges::count(rest, '\n')), batch.size());
     counters_.lines += batch.size() - lost;
     counters_.failures += lost;
     batch.clear();
@@ -144,6 +144,7 @@ void AccessLog::reopen_if_rotated() {
   if (fresh < 0) return;  // better the old file than none
   if (descriptor_ >= 0) ::close(descriptor_);
   descriptor_ = fresh;
+  is_torn_ = false;
 }
 
 // A pipe is written to only as far as it has room: a blocked write would outlast the gateway.
@@ -159,6 +160,7 @@ Result<void> AccessLog::write_all(std::string_view& text) {
     const std::size_t most = is_file ? text.size() : std::min<std::size_t>(text.size(), PIPE_BUF);
     const ssize_t written = ::write(descriptor_, text.data(), most);
     if (written > 0) {
+      is_torn_ = text[static_cast<std::size_t>(written) - 1] != '\n';
       text.remove_prefix(static_cast<std::size_t>(written));
     } else if (errno != EINTR && errno != EAGAIN) {
       return fail(ErrorCode::kUnavailable, std::strerror(errno));

@@ -29,7 +29,7 @@ class AccessLog {
   struct Counters {
     std::uint64_t lines = 0;
     std::uint64_t dropped = 0;   ///< because too many waited
-    std::uint64_t failures = 0;  ///< lines that could not be written
+    std::uint64_t failures = 0;  ///< lines that could not be written, or not to their ends
     std::size_t waiting = 0;
   };
 
@@ -54,8 +54,9 @@ class AccessLog {
 
   const std::string file_;
   const spec::LogFormat format_;
-  int descriptor_;  // its thread's, as the next; -1: a pipe that nobody reads
+  int descriptor_;  // its thread's, as the next two; -1: a pipe that nobody reads
   TimePoint looked_ = {};
+  bool is_torn_ = false;  // the last line that was written has no end
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable woken_;
