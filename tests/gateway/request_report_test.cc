@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <numeric>
 #include <string>
@@ -11,6 +12,7 @@
 #include "kvist/gateway/access_line.h"
 #include "kvist/gateway/otlp_json.h"
 #include "kvist/gateway/request_times.h"
+#include "kvist/gateway/span_exporter.h"
 
 namespace kvist::gateway::request_report_test {
 namespace {
@@ -114,6 +116,14 @@ TEST(AccessLine, NoClientCanForgeALineOrAField) {
   const auto json = document.parse_object(line);
   ASSERT_TRUE(json) << json.error().message;
   EXPECT_EQ(json->require_string("path").value(), report.path);
+}
+
+TEST(SpanExporter, PausesGrowFromTheIntervalToTheLongest) {
+  using std::chrono::seconds;
+  EXPECT_EQ(SpanExporter::pause_after(seconds(0), seconds(1)), seconds(1));
+  EXPECT_EQ(SpanExporter::pause_after(seconds(1), seconds(1)), seconds(2));
+  EXPECT_EQ(SpanExporter::pause_after(seconds(20), seconds(1)), SpanExporter::kLongestPause);
+  for (const int last : {0, 60, 120}) EXPECT_EQ(SpanExporter::pause_after(seconds(last), seconds(60)), seconds(60));
 }
 
 TEST(OtlpJson, TheSpansOfARequestAreATree) {

@@ -160,7 +160,7 @@ void SpanExporter::on_answer(const Result<net::HttpResponse>& answer) {
     if (!again) (taken ? counters_.exported : counters_.refused) += batch_.size();
   }
   if (!again) batch_.clear();
-  pause_ = again ? std::clamp(2 * pause_, spec_.interval, kLongestPause) : Duration(0);
+  pause_ = again ? pause_after(pause_, spec_.interval) : Duration(0);
   // The call may not be destroyed by its own handler.
   loop_.post([this, again] {
     call_.reset();

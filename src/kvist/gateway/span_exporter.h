@@ -1,6 +1,7 @@
 // Sends spans to a collector, beside the loops.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -45,12 +46,17 @@ class SpanExporter {
 
   void add(std::shared_ptr<const RequestReport> report);
   [[nodiscard]] Counters counters() const;
+  /// How long a batch that could not be sent waits after it had waited for `last`: twice as long, from `interval` on,
+  /// up to kLongestPause, or `interval` if that is longer.
+  [[nodiscard]] static Duration pause_after(Duration last, Duration interval) {
+    return std::clamp(2 * last, interval, std::max(interval, kLongestPause));
+  }
+  static constexpr Duration kLongestPause = std::chrono::seconds(30);
 
  private:
   SpanExporter(const spec::OtlpSpec& spec, std::string instance, net::Headers headers, net::ServerSettings server);
 
   static constexpr std::size_t kMostInBatch = 512;
-  static constexpr Duration kLongestPause = std::chrono::seconds(30);
   static constexpr Duration kFarewell = std::chrono::seconds(2);
 
   void run();
