@@ -92,6 +92,7 @@ void ProxiedRequest::start(const routing::Decision& decision) {
       if (const auto self = weak.lock()) self->on_served_by(endpoint);
     });
   }
+  if (job_.kept.begun()) on_early_head();
   act(life_.on_routed(decision));
 }
 

@@ -16,6 +16,7 @@
 #include "kvist/dispatch/request_life.h"
 #include "kvist/gateway/answer_relay.h"
 #include "kvist/gateway/carrier.h"
+#include "kvist/gateway/kept_stream.h"
 #include "kvist/gateway/key_gate.h"
 #include "kvist/gateway/latency_histogram.h"
 #include "kvist/gateway/record_writer.h"
@@ -83,6 +84,7 @@ struct ProxyJob {
   std::shared_ptr<net::HttpExchange> exchange = {};
   std::shared_ptr<Carrier> carrier = {};  ///< takes the request to its worker; null: the gateway does
   std::string request_id = {};
+  KeptStream kept = {};  ///< what the client has of it already, if it asked for a stream
   bool usage_wanted =
       false;             ///< the client gets the usage chunk, as it asked for it, or the gateway did not ask for one
   bool streams = false;  ///< the client asked for a stream
@@ -164,6 +166,9 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   void pass_on_bytes(std::string_view data);
   void send_events(std::string_view events);
   void begin_client_stream(int status, net::Headers headers);
+  void read_on_when_drained();
+  /// The client has a head and a comment, and nothing of a worker's.
+  void on_early_head();
   /// Answers with a whole body, or, if a comment was sent before, tells its error in an event.
   void respond(net::HttpResponse answer);
   /// Stops or continues reading from the worker, as the client does or does not keep up.
@@ -234,8 +239,6 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   RequestTimes* times_ = nullptr;      // of the present worker; null for a request that was not read
   TimePoint last_token_{};             // when it arrived
   int client_status_ = 0;              // what the client got; 0: nothing yet
-  bool head_is_sent_ = false;          // of a stream, perhaps with no more than a comment behind it
-  TimePoint written_at_{};             // when something was sent to a stream last
 };
 
 }  // namespace kvist::gateway

@@ -19,12 +19,6 @@ namespace {
 constexpr std::size_t kPauseAboveBytes = 256U << 10;
 constexpr std::size_t kResumeBelowBytes = 64U << 10;
 
-// JSON has line feeds between its values only, where a blank does as well.
-std::string in_one_line(std::string text) {
-  std::ranges::replace_if(text, [](char c) { return c == '\n' || c == '\r'; }, ' ');
-  return text;
-}
-
 bool ends_an_event(std::string_view bytes) {
   return bytes.empty() || bytes.ends_with("\n\n") || bytes.ends_with("\n\r\n") || bytes.ends_with("\r\r");
 }
@@ -120,51 +114,40 @@ void ProxiedRequest::send_events(std::string_view events) {
     client_status_ = status_;
     begin_client_stream(status_, std::move(headers_));
   }
-  written_at_ = read_at_;
+  job_.kept.note_written(read_at_);
   exchange.write(events);
   if (exchange.unsent_bytes() > kPauseAboveBytes) read_on(false);
 }
 
 void ProxiedRequest::begin_client_stream(int status, net::Headers headers) {
-  if (std::exchange(head_is_sent_, true)) return;
+  if (!job_.kept.begin()) return;
   job_.exchange->begin_stream(status, std::move(headers));
+  read_on_when_drained();
+}
+
+void ProxiedRequest::read_on_when_drained() {
   job_.exchange->on_drained(kResumeBelowBytes, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->read_on(true);
   });
 }
 
-// Before the answer begins, the head says no worker: another may still take over.
 void ProxiedRequest::keep_alive(TimePoint now, Duration interval) {
   if (job_.kind != RequestKind::kRead || !job_.streams || life_.is_over()) return;
-  if (now - std::max(job_.arrived, written_at_) < interval || job_.exchange->unsent_bytes() > 0) return;
+  if (!job_.kept.is_due(*job_.exchange, job_.arrived, now, interval)) return;
   if (life_.begun() && form_ != Form::kEvents) return;
-  if (!life_.begun()) {
-    net::Headers headers;
-    headers.set("Content-Type", "text/event-stream; charset=utf-8");
-    headers.set("Cache-Control", "no-cache");
-    begin_client_stream(200, headers_for_client(std::move(headers), job_.request_id, {}));
-    client_status_ = 200;
-  }
   ++parts_->counters->keepalives;
-  written_at_ = now;
-  job_.exchange->write(": keep-alive\n\n");
+  if (job_.kept.send_comment(*job_.exchange, job_.request_id, now)) on_early_head();
 }
 
-// Behind a comment, the answer is sent as an event, as errors are in a begun stream. A worker may answer a request for
-// a stream as a whole.
+void ProxiedRequest::on_early_head() {
+  client_status_ = KeptStream::kStatus;
+  read_on_when_drained();
+}
+
 void ProxiedRequest::respond(net::HttpResponse answer) {
-  if (!head_is_sent_) return job_.exchange->respond(std::move(answer));
-  constexpr int kFirstError = 300;
-  client_status_ = 200;
-  std::string frames;
-  net::append_sse_data(frames, in_one_line(answer.body));
-  if (answer.status >= kFirstError) {
-    ++parts_->counters->late_errors;
-  } else {
-    net::append_sse_data(frames, "[DONE]");
-  }
-  job_.exchange->write(frames);
-  job_.exchange->end_stream();
+  if (!job_.kept.begun()) return job_.exchange->respond(std::move(answer));
+  client_status_ = KeptStream::kStatus;
+  if (KeptStream::answer(*job_.exchange, answer)) ++parts_->counters->late_errors;
 }
 
 void ProxiedRequest::read_on(bool reads) {

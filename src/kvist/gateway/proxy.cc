@@ -200,8 +200,11 @@ void Proxy::refuse(Arrival& arrival, const Error& error, dispatch::Outcome outco
   const int status = openai::http_status(error.code);
   ++refused_[status];
   arrival.lease.used(0);
-  report_early_end(arrival, status, outcome);
-  arrival.exchange->respond(error_answer(error, arrival.request_id, retry_after));
+  const bool is_late = arrival.job.kept.begun();
+  report_early_end(arrival, is_late ? KeptStream::kStatus : status, outcome);
+  net::HttpResponse answer = error_answer(error, arrival.request_id, retry_after);
+  if (!is_late) return arrival.exchange->respond(std::move(answer));
+  if (KeptStream::answer(*arrival.exchange, answer)) ++counters_.late_errors;
 }
 
 void Proxy::admit(const ArrivalPointer& arrival, PreparedRequest prepared) {
@@ -290,6 +293,7 @@ void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profil
   parts_.channel->start(std::move(profile), arrival->client_left, [this, arrival](const dispatch::Started& ticket) {
     arrival->answered = true;
     --starting_;
+    held_.erase(arrival);
     on_started(*arrival, ticket);
     look_whether_idle();
   });
@@ -301,6 +305,10 @@ void Proxy::begin(const ArrivalPointer& arrival, dispatch::RequestProfile profil
     *left->client_left = true;
     channel->on_left(left->client_left);
   });
+  const ProxyJob& asking = arrival->job;
+  if (stream_keepalive_ == Duration(0) || asking.kind != RequestKind::kRead || !asking.streams) return;
+  held_.insert(arrival);
+  watch_streams();
 }
 
 void Proxy::heed(const Carrier& carrier, dispatch::RequestProfile& profile) const {
@@ -435,12 +443,22 @@ void Proxy::watch_streams() {
   stream_timer_.arm(net::now() + period, [this] {
     watching_ = false;
     const TimePoint now = net::now();
+    keep_held_alive(now);
     for (const auto& request : live()) {
       if (stream_keepalive_ > Duration(0)) request->keep_alive(now, stream_keepalive_);
       if (stream_idle_timeout_ > Duration(0)) request->check_idle(now, stream_idle_timeout_);
     }
-    if (!live_.empty()) watch_streams();
+    if (!live_.empty() || !held_.empty()) watch_streams();
   });
+}
+
+void Proxy::keep_held_alive(TimePoint now) {
+  for (const ArrivalPointer& arrival : held_) {
+    KeptStream& kept = arrival->job.kept;
+    if (*arrival->client_left || !kept.is_due(*arrival->exchange, arrival->arrived, now, stream_keepalive_)) continue;
+    (void)kept.send_comment(*arrival->exchange, arrival->request_id, now);
+    ++counters_.keepalives;
+  }
 }
 
 void Proxy::on_worker_removed(WorkerId worker) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "kvist/gateway/carrier.h"
@@ -136,6 +137,7 @@ class Proxy {
 
   /// Breaks off answers that stand still, and keeps streams alive, as long as there are requests.
   void watch_streams();
+  void keep_held_alive(TimePoint now);
   [[nodiscard]] Result<void> check_room() const;
   /// Has the pool do `read`, and refuses the request if too much waits there.
   void read_on_pool(const ArrivalPointer& arrival, ReadingPool::Work read);
@@ -195,6 +197,7 @@ class Proxy {
   std::uint64_t passed_on_unread_ = 0;
   std::uint64_t passed_on_others_ = 0;
   std::unordered_map<const ProxiedRequest*, std::shared_ptr<ProxiedRequest>> live_;
+  std::unordered_set<ArrivalPointer> held_;  // streams that wait for a worker, if they are to be kept alive
   bool draining_ = false;
   bool broken_off_ = false;
   std::function<void()> idle_;
