@@ -1,5 +1,6 @@
 // The template language. Expected results are recorded from Jinja 3.1.2 under the settings of transformers;
 // tests/text_peers/chat_template_peer.mjs compares complete published templates with it.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -54,6 +55,18 @@ TEST(JinjaLanguageTest, SlicesAndIndexesInCharacters) {
             "ñ👩 ñ日 e👩日ña añ日👩 5");
   EXPECT_EQ(render("{{ l[1:4:2] }} {{ l[::-2] }} {{ l[-2:] }} {{ l[10:] }} {{ l[3:1] }} {{ l[3:1:-1] }}", text),
             "[1, 3] [4, 2, 0] [3, 4] [] [] [3, 2]");
+}
+
+TEST(JinjaLanguageTest, WhatHasNoItemsHasNoneToMapOrSelect) {
+  for (const std::string_view nothing : {"none", "false", "0", "''", "missing", "{}"}) {
+    SCOPED_TRACE(nothing);
+    for (const std::string_view filter :
+         {"map('upper')", "map(attribute='x')", "select('odd')", "reject('odd')", "selectattr('x')", "rejectattr('x')"})
+      EXPECT_EQ(render(fmt::format("{{{{ {}|{}|list }}}}", nothing, filter)), "[]");
+  }
+  EXPECT_EQ(render("{{ 5|select('odd')|list }}"), "error: line 1, column 6: an integer has no items to go through");
+  EXPECT_EQ(render("{{ none[1:] }}{{ {}[1:] is defined }}{{ 5[:2] is undefined }}{{ true[::0] }}|"), "FalseTrue|");
+  EXPECT_EQ(render("{{ missing[1:] }}"), "error: line 1, column 11: undefined ('missing') has no slices");
 }
 
 TEST(JinjaLanguageTest, LoopsHaveScopesAndNumbers) {

@@ -44,6 +44,7 @@ std::unexpected<Error> unknown(std::string_view kind, const MarkedText& name) {
 
 // map("filter", arguments...) or map(attribute="name", default=...)
 Result<Value> map_filter(const Invocation& call) {
+  if (!is_true(*call.input)) return make_list(*call.meter, {});  // Jinja looks only at what is true: none, 0
   KVIST_TRY(std::vector<Value> items, items_of(*call.meter, *call.input));
   const Value& attribute = call.arguments[3];
   if (call.arguments[0].is_undefined() == attribute.is_undefined())
@@ -75,6 +76,7 @@ Result<bool> passes(const Invocation& call, const Value& item, std::size_t test)
 
 template <bool kWanted, bool kByAttribute>
 Result<Value> select_filter(const Invocation& call) {
+  if (!is_true(*call.input)) return make_list(*call.meter, {});  // as map_filter()
   KVIST_TRY(std::vector<Value> items, items_of(*call.meter, *call.input));
   std::vector<Value> kept;
   for (Value& item : items) {

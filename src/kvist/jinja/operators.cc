@@ -240,8 +240,8 @@ Result<bool> compared(Meter& meter, Comparison comparison, const Value& left, co
 Result<Value> slice(Meter& meter, const Value& value, const Value& begin, const Value& end, const Value& step) {
   const List* list = value.list();
   const MarkedText* text = value.text();
-  if (list == nullptr && text == nullptr)
-    return fail(ErrorCode::kInvalidArgument, fmt::format("{} has no slices", kind_of(value)));
+  if (value.is_undefined()) return fail(ErrorCode::kInvalidArgument, fmt::format("{} has no slices", kind_of(value)));
+  if (list == nullptr && text == nullptr) return Value();  // as an item that there is not
   KVIST_TRY_VOID(meter.scan(text == nullptr ? list->items.size() * sizeof(Value) : text->size()));
   const std::size_t size = list != nullptr ? list->items.size() : count_code_points(text->bytes());
   KVIST_TRY(const Steps steps, steps_of(static_cast<std::int64_t>(size), begin, end, step));
