@@ -69,6 +69,29 @@ TEST(JinjaLanguageTest, WhatHasNoItemsHasNoneToMapOrSelect) {
   EXPECT_EQ(render("{{ missing[1:] }}"), "error: line 1, column 11: undefined ('missing') has no slices");
 }
 
+TEST(JinjaLanguageTest, DictionariesMayHaveIntegersAsKeys) {
+  EXPECT_EQ(render("{% set d = {0: 0, 512: 128, 'a': true, true: 7} %}{{ d }} {{ d[0] }} {{ d[512.0] }} {{ d[true] }} "
+                   "{{ d[1] }} {{ d.get(512) }} {{ 0 in d }} {{ '0' in d }} {{ d|tojson }} {{ d|list }} "
+                   "{{ d['0'] is defined }} {{ d[0.5] is defined }}"),
+            "{0: 0, 512: 128, 'a': True, True: 7} 0 128 7 7 128 True False "
+            R"({"0": 0, "512": 128, "a": true, "true": 7} [0, 512, 'a', True] False False)");
+  EXPECT_EQ(render("{{ {512: 1, 0: 2, -3: 1}|dictsort }} {{ {512: 1, 0: 2, -3: 4}|tojson(sort_keys=true) }} "
+                   "{{ {1: 2} == {true: 2} }} {{ {1: 2} == {'1': 2} }} {{ {1: 1, true: 2} }}"),
+            R"([(-3, 1), (0, 2), (512, 1)] {"-3": 4, "0": 2, "512": 1} True False {1: 2})");
+  EXPECT_EQ(render("{{ dict({1: 2}, a=3) }} {{ [{1: 'x'}]|map(attribute='1')|list }} "
+                   "{% for k, v in {3: 'c', 1: 'a'}.items() %}{{ k + 1 }}{{ v }}{% endfor %}"),
+            "{1: 2, 'a': 3} ['x'] 4c2a");
+  EXPECT_EQ(render("{{ {1: 2, 'a': 1}|tojson(sort_keys=true) }}"),
+            "error: line 1, column 19: an integer and a text have no order");
+  EXPECT_EQ(render("{{ {1: 2, 'a': 1}|dictsort }}"), "error: line 1, column 19: a text and an integer have no order");
+  EXPECT_EQ(render("{{ {[]: 2} }}"),
+            "error: line 1, column 4: a dictionary's key must be a text or an integer, not a list");
+  // As ByteDance's Seed-OSS chooses a budget.
+  EXPECT_EQ(render("{% set n = namespace(r=none) %}{% for k, v in {0: 0, 512: 128, 1024: 256, 2048: 512}|dictsort %}"
+                   "{% if n.r is none and 1000 <= k %}{% set n.r = v %}{% endif %}{% endfor %}{{ n.r }}"),
+            "256");
+}
+
 TEST(JinjaLanguageTest, LoopsHaveScopesAndNumbers) {
   EXPECT_EQ(render("{% for i in [5, 6, 7] %}{{ loop.index }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}"
                    "{{ loop.previtem }}{{ loop.nextitem }} {% endfor %}"),

@@ -20,7 +20,7 @@ inline Result<MarkedText> render_marked(std::string_view source, std::string_vie
   Meter meter(limits);
   KVIST_TRY(const Value values, value_of_json(meter, variables, true));
   Template::Variables bound;
-  for (const auto& [key, value] : values.dict()->entries) bound.emplace_back(key->bytes(), value);
+  for (const auto& [key, value] : values.dict()->entries) bound.emplace_back(key.text()->bytes(), value);
   return compiled.render(meter, bound, now);
 }
 

@@ -18,7 +18,8 @@ using kvist::Result;
 Result<jinja::MarkedText> render(const jinja::Dict& request) {
   KVIST_TRY(const jinja::Template compiled, jinja::Template::compile(request.find("template")->text()->bytes()));
   jinja::Template::Variables variables;
-  for (const auto& [key, value] : request.find("input")->dict()->entries) variables.emplace_back(key->bytes(), value);
+  for (const auto& [key, value] : request.find("input")->dict()->entries)
+    variables.emplace_back(key.text()->bytes(), value);
   std::optional<std::chrono::local_seconds> now;
   if (const jinja::Value* seconds = request.find("now"))
     now = std::chrono::local_seconds(std::chrono::seconds(*seconds->as<std::int64_t>()));

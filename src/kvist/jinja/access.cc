@@ -80,6 +80,11 @@ Result<Value> item_of(Meter& meter, const Value& value, const Value& key) {
     if (value.dict() == nullptr && value.as<std::shared_ptr<Namespace>>() == nullptr) return Value();
     return one_attribute(meter, value, key.text()->bytes());
   }
+  if (const Dict* dict = value.dict()) {
+    KVIST_TRY_VOID(meter.step(1 + dict->entries.size() / 8));
+    const Value* found = dict->find(key);
+    return found == nullptr ? Value() : *found;
+  }
   const auto* index = key.as<std::int64_t>();
   if (index == nullptr) return Value();
   if (const List* list = value.list()) {

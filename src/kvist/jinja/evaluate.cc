@@ -40,13 +40,11 @@ Result<Value> Interpreter::eval(const ListLiteral& node) {
 }
 
 Result<Value> Interpreter::eval(const DictLiteral& node) {
-  std::vector<std::pair<TextPtr, Value>> entries;
+  std::vector<std::pair<Value, Value>> entries;
   for (const auto& [key_node, value_node] : node.entries) {
-    KVIST_TRY(const Value key, eval(key_node));
-    if (key.text() == nullptr)
-      return fail(ErrorCode::kInvalidArgument, fmt::format("a dictionary's key must be a text, not {}", kind_of(key)));
+    KVIST_TRY(Value key, eval(key_node));
     KVIST_TRY(Value value, eval(value_node));
-    entries.emplace_back(*key.as<TextPtr>(), std::move(value));
+    entries.emplace_back(std::move(key), std::move(value));
   }
   return make_dict(*meter_, std::move(entries));
 }
@@ -151,7 +149,7 @@ Result<Value> Interpreter::eval(const MacroCall& node) {
 }
 
 Result<Value> Interpreter::eval(const Construction& node) {
-  std::vector<std::pair<TextPtr, Value>> entries;
+  std::vector<std::pair<Value, Value>> entries;
   if (node.base != nullptr) {
     KVIST_TRY(const Value base, eval(node.base));
     if (base.dict() == nullptr)
@@ -160,12 +158,17 @@ Result<Value> Interpreter::eval(const Construction& node) {
   }
   for (const KeywordArgument& entry : node.entries) {
     KVIST_TRY(Value value, eval(entry.value));
-    entries.emplace_back(std::make_shared<const MarkedText>(entry.name), std::move(value));
+    entries.emplace_back(Value(std::make_shared<const MarkedText>(entry.name)), std::move(value));
   }
   KVIST_TRY(Value dict, make_dict(*meter_, std::move(entries)));
   if (!node.makes_namespace) return dict;
   auto space = std::make_shared<Namespace>();
-  for (const auto& [key, value] : dict.dict()->entries) space->attributes.emplace_back(key->bytes(), value);
+  for (const auto& [key, value] : dict.dict()->entries) {
+    if (key.text() == nullptr)
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("the name of an attribute must be a text, not {}", kind_of(key)));
+    space->attributes.emplace_back(key.text()->bytes(), value);
+  }
   KVIST_TRY_VOID(meter_->allocate(sizeof(Namespace)));
   namespaces_.push_back(space);
   return Value(std::move(space));

@@ -37,8 +37,7 @@ Result<Value> items_method(const Invocation& call) {
 Result<Value> get_method(const Invocation& call) {
   KVIST_TRY(const Dict* dict, dict_of(call, "get"));
   KVIST_TRY_VOID(call.meter->step(1 + dict->entries.size()));
-  const MarkedText* key = call.arguments[0].text();
-  const Value* found = key == nullptr ? nullptr : dict->find(key->bytes());
+  const Value* found = dict->find(call.arguments[0]);
   if (found != nullptr) return *found;
   return call.arguments[1].is_undefined() ? Value(None()) : call.arguments[1];
 }

@@ -46,11 +46,11 @@ class Converter {
   }
 
   Result<Value> object(const JsonObject& object) {
-    std::vector<std::pair<TextPtr, Value>> entries;
+    std::vector<std::pair<Value, Value>> entries;
     for (const JsonObject::Member field : object) {
-      KVIST_TRY(const Value key, text(field.key));
+      KVIST_TRY(Value key, text(field.key));
       KVIST_TRY(Value item, value(field.value));
-      entries.emplace_back(*key.as<TextPtr>(), std::move(item));
+      entries.emplace_back(std::move(key), std::move(item));
     }
     return make_dict(*meter_, std::move(entries));
   }

@@ -202,7 +202,7 @@ Result<std::vector<Value>> entries_of(const Invocation& call, std::string_view w
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{}: expected a dictionary, got {}", what, kind_of(*call.input)));
   for (const auto& [key, value] : dict->entries) {
-    KVIST_TRY(Value pair, make_list(*call.meter, {Value(key), value}, true));
+    KVIST_TRY(Value pair, make_list(*call.meter, {key, value}, true));
     pairs.push_back(std::move(pair));
   }
   return pairs;

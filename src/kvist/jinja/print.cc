@@ -69,7 +69,7 @@ Result<void> print_entries(Meter& meter, const Dict& dict, MarkedText& out) {
   out.append("{");
   for (std::size_t i = 0; i < dict.entries.size(); ++i) {
     if (i > 0) out.append(", ");
-    KVIST_TRY_VOID(print_quoted(meter, *dict.entries[i].first, out));
+    KVIST_TRY_VOID(print_repr(meter, dict.entries[i].first, out));
     out.append(": ");
     KVIST_TRY_VOID(print_repr(meter, dict.entries[i].second, out));
   }
@@ -187,16 +187,35 @@ class JsonPrinter {
     return {};
   }
 
+  // Numbers become texts, and are sorted as numbers.
+  Result<void> key(const Value& key) {
+    if (const MarkedText* text = key.text()) return string(*text);
+    out_->append("\"");
+    KVIST_TRY_VOID(value(key, 0));
+    out_->append("\"");
+    return {};
+  }
+
+  Result<void> sort(std::vector<const std::pair<Value, Value>*>& entries) {
+    for (std::size_t i = 1; i < entries.size(); ++i)
+      KVIST_TRY_VOID(compare(*meter_, entries[0]->first, entries[i]->first));
+    std::ranges::sort(entries, {}, [](const auto* entry) {
+      const MarkedText* text = entry->first.text();
+      return std::pair(entry->first.integer(), text == nullptr ? std::string_view() : text->bytes());
+    });
+    return {};
+  }
+
   Result<void> dict(const Dict& dict, int level) {
-    std::vector<const std::pair<TextPtr, Value>*> entries;
+    std::vector<const std::pair<Value, Value>*> entries;
     entries.reserve(dict.entries.size());
     for (const auto& entry : dict.entries) entries.push_back(&entry);
-    if (style_->sort_keys) std::ranges::sort(entries, {}, [](const auto* entry) { return entry->first->bytes(); });
+    if (style_->sort_keys) KVIST_TRY_VOID(sort(entries));
     out_->append("{");
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (i > 0) separate();
       new_line(level + 1);
-      KVIST_TRY_VOID(string(*entries[i]->first));
+      KVIST_TRY_VOID(key(entries[i]->first));
       out_->append(style_->key_separator);
       KVIST_TRY_VOID(value(entries[i]->second, level + 1));
     }

@@ -29,6 +29,20 @@ int order(const T& a, const T& b) {
   return a < b ? -1 : b < a ? 1 : 0;
 }
 
+// The integer that equals the number, if one does.
+std::optional<std::int64_t> equal_integer(const Value& value) {
+  constexpr double kLimit = 0x1p63;
+  const auto* real = value.as<double>();
+  if (real == nullptr) return value.integer();
+  if (!(*real >= -kLimit && *real < kLimit) || std::trunc(*real) != *real) return std::nullopt;
+  return static_cast<std::int64_t>(*real);
+}
+
+// By which keys are sorted to find equal ones: a text, or a number.
+std::pair<std::optional<std::int64_t>, std::string_view> order_of_key(const Value& key) {
+  return {key.integer(), key.text() == nullptr ? std::string_view() : key.text()->bytes()};
+}
+
 Result<bool> equal_lists(Meter& meter, const List& a, const List& b) {
   if (a.tuple != b.tuple || a.items.size() != b.items.size()) return false;
   for (std::size_t i = 0; i < a.items.size(); ++i) {
@@ -42,7 +56,7 @@ Result<bool> equal_dicts(Meter& meter, const Dict& a, const Dict& b) {
   if (a.entries.size() != b.entries.size()) return false;
   for (const auto& [key, value] : a.entries) {
     KVIST_TRY_VOID(meter.step(b.entries.size()));
-    const Value* other = b.find(key->bytes());
+    const Value* other = b.find(key);
     if (other == nullptr) return false;
     KVIST_TRY(const bool same, equal(meter, value, *other));
     if (!same) return false;
@@ -80,7 +94,18 @@ const Dict* Value::dict() const {
 }
 
 const Value* Dict::find(std::string_view key) const {
-  const auto found = std::ranges::find_if(entries, [key](const auto& entry) { return entry.first->bytes() == key; });
+  const auto found = std::ranges::find_if(entries, [key](const auto& entry) {
+    const MarkedText* text = entry.first.text();
+    return text != nullptr && text->bytes() == key;
+  });
+  return found == entries.end() ? nullptr : &found->second;
+}
+
+const Value* Dict::find(const Value& key) const {
+  if (const MarkedText* text = key.text()) return find(text->bytes());
+  const std::optional<std::int64_t> number = equal_integer(key);
+  if (!number) return nullptr;
+  const auto found = std::ranges::find(entries, number, [](const auto& entry) { return entry.first.integer(); });
   return found == entries.end() ? nullptr : &found->second;
 }
 
@@ -97,7 +122,12 @@ Result<Value> make_list(Meter& meter, std::vector<Value> items, bool tuple) {
   return Value(std::make_shared<const List>(List{.items = std::move(items), .tuple = tuple, .depth = depth}));
 }
 
-Result<Value> make_dict(Meter& meter, std::vector<std::pair<TextPtr, Value>> entries) {
+Result<Value> make_dict(Meter& meter, std::vector<std::pair<Value, Value>> entries) {
+  for (const auto& [key, unused] : entries) {
+    if (key.text() == nullptr && !key.integer())
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("a dictionary's key must be a text or an integer, not {}", kind_of(key)));
+  }
   KVIST_TRY_VOID(meter.allocate(sizeof(Dict) + entries.size() * sizeof(entries.front())));
   Dict dict;
   dict.entries.reserve(entries.size());
@@ -105,12 +135,12 @@ Result<Value> make_dict(Meter& meter, std::vector<std::pair<TextPtr, Value>> ent
   // Equal keys are found by sorting, because comparing all pairs takes too long for large dictionaries.
   std::vector<std::size_t> order_of_keys(entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i) order_of_keys[i] = i;
-  std::ranges::stable_sort(order_of_keys, {}, [&](std::size_t i) { return entries[i].first->bytes(); });
+  std::ranges::stable_sort(order_of_keys, {}, [&](std::size_t i) { return order_of_key(entries[i].first); });
   std::vector<bool> dropped(entries.size(), false);
   for (std::size_t i = order_of_keys.size(); i-- > 1;) {
     const std::size_t first = order_of_keys[i - 1];
     const std::size_t again = order_of_keys[i];
-    if (entries[first].first->bytes() != entries[again].first->bytes()) continue;
+    if (order_of_key(entries[first].first) != order_of_key(entries[again].first)) continue;
     entries[first].second = std::move(entries[again].second);
     dropped[again] = true;
   }
@@ -204,7 +234,7 @@ Result<bool> contains(Meter& meter, const Value& container, const Value& item) {
   }
   if (const Dict* dict = container.dict()) {
     KVIST_TRY_VOID(meter.step(1 + dict->entries.size()));
-    return item.text() != nullptr && dict->find(item.text()->bytes()) != nullptr;
+    return dict->find(item) != nullptr;
   }
   if (const List* list = container.list()) {
     for (const Value& candidate : list->items) {

@@ -89,13 +89,15 @@ struct List {
   std::uint32_t depth = 1;  ///< levels of nested lists and dictionaries, including itself
 };
 
-/// Text keys to values in the order of insertion.
+/// Keys to values in the order of insertion. A key is a text, an integer, true or false, which are the keys 1 and 0
+/// too.
 struct Dict {
-  std::vector<std::pair<TextPtr, Value>> entries;
+  std::vector<std::pair<Value, Value>> entries;
   std::uint32_t depth = 1;
 
-  /// Null if there is none.
+  /// Null if there is none. A number finds the integer that it equals.
   [[nodiscard]] const Value* find(std::string_view key) const;
+  [[nodiscard]] const Value* find(const Value& key) const;
 };
 
 /// The result of namespace(), the only value whose attributes a template can set.
@@ -115,8 +117,9 @@ inline constexpr std::uint32_t kMaxValueDepth = 100;
 /// These make values that take memory. Errors: kTooLarge beyond the meter's bound or kMaxValueDepth.
 [[nodiscard]] Result<Value> make_text(Meter& meter, MarkedText text);
 [[nodiscard]] Result<Value> make_list(Meter& meter, std::vector<Value> items, bool tuple = false);
-/// If a key is repeated, the last value counts, at the place of the first.
-[[nodiscard]] Result<Value> make_dict(Meter& meter, std::vector<std::pair<TextPtr, Value>> entries);
+/// If a key is repeated, the last value counts, at the place of the first. Errors: kInvalidArgument for a key that is
+/// neither a text nor an integer, true or false.
+[[nodiscard]] Result<Value> make_dict(Meter& meter, std::vector<std::pair<Value, Value>> entries);
 
 /// The value's kind for error messages: "a text", "a list", "undefined ('tools')", ...
 [[nodiscard]] std::string kind_of(const Value& value);

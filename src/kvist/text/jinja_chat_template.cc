@@ -24,7 +24,7 @@ class Fields {
   explicit Fields(jinja::Meter& meter) : meter_(&meter) {}
 
   void add(std::string_view name, Value value) {
-    entries_.emplace_back(std::make_shared<const jinja::MarkedText>(std::string(name)), std::move(value));
+    entries_.emplace_back(Value(std::make_shared<const jinja::MarkedText>(std::string(name))), std::move(value));
   }
   Result<void> add_text(std::string_view name, const std::string& text) {
     if (!jinja::is_valid_utf8(text))
@@ -37,7 +37,7 @@ class Fields {
 
  private:
   jinja::Meter* meter_;
-  std::vector<std::pair<jinja::TextPtr, Value>> entries_;
+  std::vector<std::pair<Value, Value>> entries_;
 };
 
 // Templates get a call's arguments as a dictionary. Arguments that are not a JSON object become an empty one, as in
@@ -254,7 +254,7 @@ Result<tokenizer::RenderedPrompt> JinjaChatTemplate::render(const ChatInput& inp
   jinja::Template::Variables variables;
   for (const auto& [name, text] : special_texts_)
     variables.emplace_back(name, std::make_shared<const jinja::MarkedText>(text));
-  for (const auto& [name, value] : arguments.dict()->entries) variables.emplace_back(name->bytes(), value);
+  for (const auto& [name, value] : arguments.dict()->entries) variables.emplace_back(name.text()->bytes(), value);
   const bool tools_given = !input.tools.empty();
   const jinja::Template& chosen = tools_given && for_tools_ ? *for_tools_ : plain_;
   std::optional<std::vector<ChatMessage>> converted;
