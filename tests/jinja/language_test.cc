@@ -92,6 +92,33 @@ TEST(JinjaLanguageTest, DictionariesMayHaveIntegersAsKeys) {
             "256");
 }
 
+TEST(JinjaLanguageTest, LeastGreatestSumAndRounding) {
+  const std::string_view data = R"({"l": [{"n": 2}, {"n": 5}]})";
+  EXPECT_EQ(render("{{ [3, 1, 2]|min }} {{ ['b', 'A']|min }} {{ ['b', 'A', 'B']|max }} "
+                   "{{ ['b', 'A']|max(case_sensitive=true) }} {{ []|max is defined }} {{ l|max(attribute='n') }}",
+                   data),
+            "1 A b b False {'n': 5}");
+  EXPECT_EQ(render("{{ [1, 2.5]|sum }} {{ [[1], [2]]|sum(start=[]) }} {{ l|sum(attribute='n') }} {{ []|sum }}", data),
+            "3.5 [1, 2] 7 0");
+  EXPECT_EQ(render("{{ 3.7|round }} {{ 42|round }} {{ 2.5|round }} {{ 42.55|round(1) }} {{ 42.55|round(1, 'floor') }} "
+                   "{{ 42.55|round(1, 'ceil') }} {{ 2.675|round(2) }} {{ true|round }} {{ 5|round(0, 'floor') }} "
+                   "{{ -2.5|round }}"),
+            "4.0 42 2.0 42.5 42.5 42.6 2.67 1 5.0 -2.0");
+  EXPECT_EQ(render("{{ 1234|round(-2) }} {{ 1250|round(-2) }} {{ 1350|round(-2) }} {{ -1251|round(-2) }} "
+                   "{{ 1234.5|round(-2) }} {{ 1e300|round(2) }} {{ 0.5|round(400) }} {{ 7|round(-99) }}"),
+            "1200 1200 1400 -1300 1200.0 1e+300 0.5 0");
+  EXPECT_EQ(render("{{ ['a']|sum }}"), "error: line 1, column 10: an integer + a text cannot be computed");
+  EXPECT_EQ(render("{{ 'a'|round }}"), "error: line 1, column 8: round: expected a number, got a text");
+}
+
+TEST(JinjaLanguageTest, SplitsFromTheEnd) {
+  EXPECT_EQ(render("{{ ' a b  c '.rsplit() }} {{ ' a b  c '.rsplit(none, 1) }} {{ 'a,b,c'.rsplit(',', 1) }} "
+                   "{{ 'a,b,c'.rsplit(',') }} {{ 'a'.rsplit(',') }} {{ ' '.rsplit() }} {{ ' a '.rsplit(none, 0) }} "
+                   "{{ 'aaa'.rsplit('aa') }} {{ 'a,b'.rsplit(maxsplit=1, sep=',') }}"),
+            "['a', 'b', 'c'] [' a b', 'c'] ['a,b', 'c'] ['a', 'b', 'c'] ['a'] [] [' a'] ['a', ''] ['a', 'b']");
+  EXPECT_EQ(render("{{ 'ä日,日b'.rsplit(',')[1] }}{{ '日\u3000ä'.rsplit() }}"), "日b['日', 'ä']");
+}
+
 TEST(JinjaLanguageTest, LoopsHaveScopesAndNumbers) {
   EXPECT_EQ(render("{% for i in [5, 6, 7] %}{{ loop.index }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}"
                    "{{ loop.previtem }}{{ loop.nextitem }} {% endfor %}"),

@@ -163,7 +163,7 @@ std::size_t Function::parameter_count() const {
 }
 
 const Function* find_filter(std::string_view name) {
-  return find_in_tables({text_filters(), list_filters()}, name);
+  return find_in_tables({text_filters(), list_filters(), number_filters()}, name);
 }
 
 const Function* find_test(std::string_view name) {
@@ -187,6 +187,7 @@ std::string known_names(FunctionKind kind) {
     case FunctionKind::kFilter:
       add(text_filters());
       add(list_filters());
+      add(number_filters());
       break;
     case FunctionKind::kTest:
       add(tests());

@@ -50,6 +50,7 @@ enum class FunctionKind : std::uint8_t { kFilter, kTest, kMethod, kGlobal };
 [[nodiscard]] std::span<const Function> text_methods();
 [[nodiscard]] std::span<const Function> text_filters();
 [[nodiscard]] std::span<const Function> list_filters();
+[[nodiscard]] std::span<const Function> number_filters();
 [[nodiscard]] std::span<const Function> tests();
 
 /// Some filters take the name of another filter or test as a text. Says which parameter is that name, if any.

@@ -1,14 +1,12 @@
-// Filters over lists, dictionaries and numbers, as Jinja defines them.
+// Filters over lists and dictionaries, as Jinja defines them.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <limits>
 #include <optional>
 
 #include "kvist/jinja/code_points.h"
 #include "kvist/jinja/functions.h"
+#include "kvist/jinja/operators.h"
 
 namespace kvist::jinja {
 namespace {
@@ -192,6 +190,39 @@ Result<Value> unique_filter(const Invocation& call) {
   return make_list(*call.meter, std::move(kept));
 }
 
+// Of equal ones the first.
+template <bool kGreatest>
+Result<Value> extreme_filter(const Invocation& call) {
+  KVIST_TRY(std::vector<Value> items, items_of(*call.meter, *call.input));
+  if (items.empty()) return Value();
+  std::size_t best = 0;
+  KVIST_TRY(Value best_key, sort_key(call, items[0], call.arguments[1], is_true(call.arguments[0])));
+  for (std::size_t i = 1; i < items.size(); ++i) {
+    KVIST_TRY(Value key, sort_key(call, items[i], call.arguments[1], is_true(call.arguments[0])));
+    KVIST_TRY(const int order, compare(*call.meter, key, best_key));
+    if (kGreatest ? order <= 0 : order >= 0) continue;
+    best = i;
+    best_key = std::move(key);
+  }
+  return std::move(items[best]);
+}
+
+Result<Value> sum_filter(const Invocation& call) {
+  KVIST_TRY(const std::vector<Value> items, items_of(*call.meter, *call.input));
+  Value sum = call.arguments[1].is_undefined() ? Value(std::int64_t{0}) : call.arguments[1];
+  if (sum.text() != nullptr) return fail(ErrorCode::kInvalidArgument, "sum: texts are joined, not added");
+  for (const Value& item : items) {
+    Value part = item;
+    if (!call.arguments[0].is_undefined() && !call.arguments[0].is_none()) {
+      KVIST_TRY(const MarkedText* attribute, text_argument(call, 0, "the attribute"));
+      KVIST_TRY(part, attribute_of(*call.meter, item, attribute->bytes()));
+    }
+    KVIST_TRY_VOID(call.meter->step());
+    KVIST_TRY(sum, binary(*call.meter, BinaryOperator::kAdd, sum, part));
+  }
+  return sum;
+}
+
 // -- dictionaries
 
 Result<std::vector<Value>> entries_of(const Invocation& call, std::string_view what) {
@@ -231,46 +262,7 @@ Result<Value> dictsort_filter(const Invocation& call) {
   return make_list(*call.meter, std::move(pairs));
 }
 
-// -- numbers
-
-std::optional<double> parsed(std::string_view text) {
-  text.remove_prefix(leading_space(text));
-  text = text.substr(0, size_without_trailing_space(text));
-  if (text.starts_with('+')) text.remove_prefix(1);
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-Result<Value> int_filter(const Invocation& call) {
-  const Value if_wrong = call.arguments[0].is_undefined() ? Value(std::int64_t{0}) : call.arguments[0];
-  if (call.input->as<std::int64_t>() != nullptr) return *call.input;
-  if (const auto* flag = call.input->as<bool>()) return Value(std::int64_t{*flag ? 1 : 0});
-  std::optional<double> number;
-  if (const auto* real = call.input->as<double>()) number = *real;
-  if (const MarkedText* text = call.input->text()) number = parsed(text->bytes());
-  constexpr double kLimit = 9.2e18;  // what 64 bits hold
-  if (!number || !(std::abs(*number) < kLimit)) return if_wrong;
-  return Value(static_cast<std::int64_t>(*number));
-}
-
-Result<Value> float_filter(const Invocation& call) {
-  if (call.input->as<double>() != nullptr) return *call.input;
-  if (const auto* integer = call.input->as<std::int64_t>()) return Value(static_cast<double>(*integer));
-  if (const auto* flag = call.input->as<bool>()) return Value(*flag ? 1.0 : 0.0);
-  if (const MarkedText* text = call.input->text())
-    if (const std::optional<double> number = parsed(text->bytes())) return Value(*number);
-  return call.arguments[0].is_undefined() ? Value(0.0) : call.arguments[0];
-}
-
-Result<Value> abs_filter(const Invocation& call) {
-  if (const auto* real = call.input->as<double>()) return Value(std::abs(*real));
-  const auto* integer = call.input->as<std::int64_t>();
-  if (integer == nullptr || *integer == std::numeric_limits<std::int64_t>::min())
-    return fail(ErrorCode::kInvalidArgument, fmt::format("abs: expected a number, got {}", kind_of(*call.input)));
-  return Value(std::abs(*integer));
-}
+// -- defaults
 
 Result<Value> default_filter(const Invocation& call) {
   const bool absent = call.input->is_undefined() || (is_true(call.arguments[1]) && !is_true(*call.input));
@@ -280,25 +272,25 @@ Result<Value> default_filter(const Invocation& call) {
 }
 
 constexpr Function kListFilters[] = {
-    {"abs", {}, 0, &abs_filter},
     {"count", {}, 0, &length_filter},
     {"d", {"default_value", "boolean"}, 0, &default_filter},
     {"default", {"default_value", "boolean"}, 0, &default_filter},
     {"dictsort", {"case_sensitive", "by", "reverse"}, 0, &dictsort_filter},
     {"first", {}, 0, &first_filter},
-    {"float", {"default"}, 0, &float_filter},
-    {"int", {"default"}, 0, &int_filter},
     {"items", {}, 0, &items_filter},
     {"last", {}, 0, &last_filter},
     {"length", {}, 0, &length_filter},
     {"list", {}, 0, &list_filter},
     {"map", {"filter", "argument", "second_argument", "attribute", "default"}, 0, &map_filter},
+    {"max", {"case_sensitive", "attribute"}, 0, &extreme_filter<true>},
+    {"min", {"case_sensitive", "attribute"}, 0, &extreme_filter<false>},
     {"reject", {"test", "argument"}, 0, &select_filter<false, false>},
     {"rejectattr", {"attribute", "test", "argument"}, 1, &select_filter<false, true>},
     {"reverse", {}, 0, &reverse_filter},
     {"select", {"test", "argument"}, 0, &select_filter<true, false>},
     {"selectattr", {"attribute", "test", "argument"}, 1, &select_filter<true, true>},
     {"sort", {"reverse", "case_sensitive", "attribute"}, 0, &sort_filter},
+    {"sum", {"attribute", "start"}, 0, &sum_filter},
     {"unique", {"case_sensitive", "attribute"}, 0, &unique_filter},
 };
 

@@ -172,6 +172,11 @@ class Pieces {
     return {};
   }
   Result<Value> take() { return make_list(*meter_, std::move(pieces_)); }
+  /// For pieces that were added from the last to the first.
+  Result<Value> take_reversed() {
+    std::ranges::reverse(pieces_);
+    return take();
+  }
 
  private:
   Meter* meter_;
@@ -213,6 +218,39 @@ Result<Value> split_method(const Invocation& call) {
   }
   KVIST_TRY_VOID(pieces.add(at, text->size()));
   return pieces.take();
+}
+
+// From the end on. What is left at the limit keeps the white space at its beginning.
+Result<Value> rsplit_at_space(const Invocation& call, const MarkedText& text, std::size_t limit) {
+  const std::string_view bytes = text.bytes();
+  Pieces pieces(call, text);
+  std::size_t end = size_without_trailing_space(bytes);
+  for (std::size_t count = 0; end > 0; ++count) {
+    std::size_t begin = count == limit ? 0 : end;
+    while (begin > 0 && !is_space(code_point_at(bytes, previous(bytes, begin)).value)) begin = previous(bytes, begin);
+    KVIST_TRY_VOID(pieces.add(begin, end));
+    end = size_without_trailing_space(bytes.substr(0, begin));
+  }
+  return pieces.take_reversed();
+}
+
+Result<Value> rsplit_method(const Invocation& call) {
+  KVIST_TRY(const TextPtr text, self(call, "rsplit"));
+  KVIST_TRY(const std::size_t limit, limit_argument(call, 1, "the number of splits"));
+  if (call.arguments[0].is_undefined() || call.arguments[0].is_none()) return rsplit_at_space(call, *text, limit);
+  KVIST_TRY(const MarkedText* separator, text_argument(call, 0, "the separator"));
+  if (separator->empty()) return fail(ErrorCode::kInvalidArgument, "rsplit: the separator is empty");
+  KVIST_TRY_VOID(call.meter->step(separator->size() * (text->size() / 64 + 1)));  // at each byte it may nearly match
+  Pieces pieces(call, *text);
+  std::size_t end = text->size();
+  for (std::size_t count = 0; count < limit && end >= separator->size(); ++count) {
+    const std::size_t found = text->bytes().rfind(separator->bytes(), end - separator->size());
+    if (found == std::string_view::npos) break;
+    KVIST_TRY_VOID(pieces.add(found + separator->size(), end));
+    end = found;
+  }
+  KVIST_TRY_VOID(pieces.add(0, end));
+  return pieces.take_reversed();
 }
 
 Result<Value> splitlines_method(const Invocation& call) {
@@ -377,6 +415,7 @@ constexpr Function kMethods[] = {
     {"removeprefix", {"prefix"}, 1, &without_affix_method<true>},
     {"removesuffix", {"suffix"}, 1, &without_affix_method<false>},
     {"replace", {"old", "new", "count"}, 2, &replace_method},
+    {"rsplit", {"sep", "maxsplit"}, 0, &rsplit_method},
     {"rstrip", {"chars"}, 0, &strip_method<Sides::kRight>},
     {"split", {"sep", "maxsplit"}, 0, &split_method},
     {"splitlines", {"keepends"}, 0, &splitlines_method},
