@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kvist/base/flat_map.h"
+#include "kvist/base/random.h"
+
 namespace kvist::kv::block_pool_test {
 namespace {
 
@@ -199,6 +202,18 @@ TEST(BlockPoolDeathTest, RefusesWhatBreaksItsInvariants) {
   const BlockId block = *pool.allocate();
   commit_one(pool, block, 100);
   EXPECT_DEATH(commit_one(pool, block, 101), "is findable already");
+}
+
+// XXH3 has no key, so that who chooses prompts chooses the hashes of their blocks.
+TEST(BlockPool, HashesChosenToMeetDoNot) {
+  constexpr std::uint32_t kBlocks = 4'000;
+  std::uint64_t inverse = GoldenMultiplier::value;  // Newton's method, modulo 2^64
+  for (int i = 0; i < 6; ++i) inverse *= 2 - GoldenMultiplier::value * inverse;
+  BlockPool pool(kBlocks, kBlockSize);
+  const std::vector<BlockId> blocks = allocate_all(pool);
+  for (std::uint64_t i = 0; i < kBlocks; ++i) commit_one(pool, blocks[i], inverse * (mix_seed({i}) >> 24));
+  EXPECT_EQ(pool.findable().size(), kBlocks);
+  EXPECT_LT(pool.longest_search(), kBlocks / 10);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "kvist/base/flat_map.h"
 #include "kvist/base/random.h"
 
 namespace kvist::gateway {
@@ -86,8 +87,9 @@ class PrefixCache::Reading {
   std::vector<TokenId> tail_;
 };
 
+// Clients choose the texts, so that the hash differs from process to process.
 std::size_t PrefixCache::KeyHash::operator()(const Key& key) const {
-  return static_cast<std::size_t>(mix_seed({key.parent, key.hash}));
+  return static_cast<std::size_t>(mix_seed({RandomMultiplier::value, key.parent, key.hash}));
 }
 
 PromptBlocks PrefixCache::blocks_of(PromptFrame frame, const tokenizer::RenderedPrompt& prompt,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kvist/base/check.h"
+#include "kvist/base/flat_map.h"
 
 namespace kvist::kv {
 namespace {
@@ -198,9 +199,17 @@ void BlockPool::unlink_free(std::uint32_t index) {
   --free_count_;
 }
 
-// Block hashes are spread already, but callers may use any number: the multiplication (by 2^64 / phi) spreads them too.
+// Block hashes are spread already, but who chooses prompts chooses them too: XXH3 has no key.
 std::size_t BlockPool::home(BlockHash hash) const {
-  return static_cast<std::size_t>((hash.value() * 0x9E37'79B9'7F4A'7C15U) >> entry_shift_);
+  return static_cast<std::size_t>((hash.value() * RandomMultiplier::value) >> entry_shift_);
+}
+
+std::size_t BlockPool::longest_search() const {
+  const std::size_t mask = entries_.size() - 1;
+  std::size_t longest = 0;
+  for (std::size_t i = 0; i < entries_.size(); ++i)
+    if (entries_[i] != kNone) longest = std::max(longest, ((i - home(blocks_[entries_[i]].hash)) & mask) + 1);
+  return longest;
 }
 
 // The entry of the block hash, or the empty one that would take it.

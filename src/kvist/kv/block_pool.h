@@ -83,6 +83,8 @@ class BlockPool {
   /// The hashes of all findable blocks with their numbers of physical copies, for tests and for comparing with a
   /// subscriber's view.
   [[nodiscard]] std::unordered_map<BlockHash, std::uint32_t> findable() const;
+  /// The greatest number of entries that a look-up of a findable block reads, for tests.
+  [[nodiscard]] std::size_t longest_search() const;
 
  private:
   // Within the pool a block is known by its id + 1, so that all is zero at first: new memory that no block was ever

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "kvist/base/flat_map.h"
 #include "kvist/kv/kv_event.h"
 
 namespace kvist::kv {
@@ -39,8 +40,14 @@ class CacheContent {
     std::uint32_t copies = 0;
     std::uint32_t children = 0;
   };
-  using Blocks = std::unordered_map<ExternalHash, Block>;
-  using Children = std::unordered_map<ExternalHash, std::vector<ExternalHash>>;
+  /// Who chooses prompts chooses the hashes of their blocks.
+  struct Spread {
+    std::size_t operator()(ExternalHash hash) const {
+      return static_cast<std::size_t>(hash.value() * RandomMultiplier::value);
+    }
+  };
+  using Blocks = std::unordered_map<ExternalHash, Block, Spread>;
+  using Children = std::unordered_map<ExternalHash, std::vector<ExternalHash>, Spread>;
 
   void store(const BlockStored& stored);
   void remove(const BlockRemoved& removed);

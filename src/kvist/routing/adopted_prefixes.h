@@ -57,7 +57,8 @@ class AdoptedPrefixes {
 
  private:
   struct Worker {
-    FlatMap<kv::ExternalHash, std::vector<kv::BlockHash>> prefixes;  // by the external hash of their last block
+    // By the external hash of their last block.
+    FlatMap<kv::ExternalHash, std::vector<kv::BlockHash>, RandomMultiplier> prefixes;
     std::size_t blocks = 0;
   };
   [[nodiscard]] bool adopt(WorkerId id, kv::ExternalHash name, std::span<const kv::BlockHash> prefix);

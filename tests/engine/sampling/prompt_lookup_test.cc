@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kvist/base/flat_map.h"
 #include "kvist/base/random.h"
 
 namespace kvist::engine::prompt_lookup_test {
@@ -83,6 +84,28 @@ TEST(PromptLookup, EqualsASearchThroughEverything) {
     }
     ASSERT_EQ(proposal(lookup, 3), expected) << "after " << i + 1 << " tokens";
   }
+}
+
+// Each token is the one of many whose pair with the one before comes first in a table with a known multiplier.
+TEST(PromptLookup, NoPromptCanMakeItsPairsMeet) {
+  constexpr std::size_t kTokens = 3'000;
+  RandomStream random(1);
+  std::vector<TokenId> prompt{TokenId(1)};
+  while (prompt.size() < kTokens) {
+    std::uint64_t lowest = ~std::uint64_t{0};
+    TokenId next;
+    for (int i = 0; i < 200; ++i) {
+      const TokenId token(static_cast<std::uint32_t>(random.uniform_int(0, 128'000)));
+      const std::uint64_t pair = mix_seed({mix_seed({2, prompt.back().value()}), token.value()});
+      if (pair * GoldenMultiplier::value >= lowest) continue;
+      lowest = pair * GoldenMultiplier::value;
+      next = token;
+    }
+    prompt.push_back(next);
+  }
+  PromptLookup lookup;
+  lookup.begin(prompt);
+  EXPECT_LT(lookup.longest_search(), kTokens / 4);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Drafts without a model: what followed the previous occurrence of the last tokens.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -25,6 +26,8 @@ class PromptLookup {
   void propose(std::uint32_t most, std::vector<TokenId>& drafts) const;
 
   [[nodiscard]] std::span<const TokenId> tokens() const { return tokens_; }
+  /// Of the n-grams, for tests: FlatMap's. Clients choose the tokens, and their n-grams must not be made to meet.
+  [[nodiscard]] std::size_t longest_search() const { return latest_.longest_search(); }
 
  private:
   using Key = Id<struct NgramTag, std::uint64_t>;
@@ -33,7 +36,8 @@ class PromptLookup {
 
   bool proposes_ = true;
   std::vector<TokenId> tokens_;
-  FlatMap<Key, std::uint32_t> latest_;  // n-gram -> the position after its latest occurrence that has a continuation
+  // n-gram -> the position after its latest occurrence that has a continuation
+  FlatMap<Key, std::uint32_t, RandomMultiplier> latest_;
 };
 
 }  // namespace kvist::engine

@@ -1,6 +1,7 @@
 // How often each token occurs in a sequence, for penalties.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -28,6 +29,8 @@ class TokenCounts {
   }
   /// Each distinct token of prompt and answer, in the order of first appearance.
   [[nodiscard]] std::span<const Entry> entries() const { return entries_; }
+  /// For tests: FlatMap's. Clients choose the tokens, which must not be made to meet.
+  [[nodiscard]] std::size_t longest_search() const { return places_.longest_search(); }
 
  private:
   Entry& entry(TokenId token) {
@@ -39,7 +42,7 @@ class TokenCounts {
     return entries_[*place];
   }
 
-  FlatMap<TokenId, std::uint32_t> places_;
+  FlatMap<TokenId, std::uint32_t, RandomMultiplier> places_;
   std::vector<Entry> entries_;
 };
 
