@@ -98,6 +98,13 @@ def drafts_change_no_answer_and_some_are_right():
             for number in range(3):
                 prompt = starter(number, 40)
                 assert content(complete(plain, prompt, max_tokens=60, **fields)) == content(complete(speculative, prompt, max_tokens=60, **fields))
+        prompt = "the harbour the lantern " * 4
+        text = content(complete(plain, prompt, max_tokens=60))[0][0]
+        for stop in {text[i:i + 3] for i in range(3, len(text) - 6, 3)}:
+            # A step may have drafts behind the token that completes the stop string.
+            answers = [complete(worker, prompt, max_tokens=60, stop=[stop], return_token_ids=True) for worker in (plain, speculative)]
+            one, other = ({"usage": answer["usage"]["completion_tokens"], "choices": answer["choices"]} for answer in answers)
+            assert one == other, (stop, one, other)
         counts = metrics(speculative)
         drafted = counts["vllm:spec_decode_num_draft_tokens_total"]
         assert drafted > 0 and counts["vllm:spec_decode_num_accepted_tokens_total"] > 0, counts

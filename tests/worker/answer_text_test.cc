@@ -92,6 +92,54 @@ TEST(StopStrings, DoNotEndAnAnswerBeforeItsLeastLength) {
   }
 }
 
+// The tokens of an answer with everything that is counted of them, in steps of one token or all in one.
+std::string counted(std::string_view text, AnswerOptions options, FinishReason finish, bool at_once) {
+  const tokenizer::ByteTokenizer tokenizer;
+  const std::vector<TokenId> tokens = bytes_of(text);
+  const auto exchange = std::make_shared<Taken>();
+  options.head = {.id = "cmpl-1", .model = "m", .created = 7, .chat = false};
+  options.include_usage = options.returns_tokens = true;
+  options.prompts = {{TokenId(1)}};
+  Answer made(exchange, tokenizer, std::move(options), {RequestId(3)});
+  made.begin();
+  for (std::size_t given = 0; given < tokens.size() && !made.has_ended(0);) {
+    const std::size_t end = at_once ? tokens.size() : given + 1;
+    engine::RequestOutput output;
+    engine::SampledLogprobs logprobs;
+    output.id = logprobs.id = RequestId(3);
+    output.prompt_tokens = 1;
+    for (; given < end; ++given) {
+      output.tokens.push_back(tokens[given]);
+      engine::TokenLogprobs& token = logprobs.tokens.emplace_back();
+      token.chosen = {.token = tokens[given], .logprob = -0.5F};
+    }
+    output.output_tokens = static_cast<std::uint32_t>(given);
+    if (given == tokens.size()) output.finish = finish;
+    made.add(0, output, &logprobs);
+  }
+  return exchange->body;
+}
+
+// As steps with drafts give them: the model would not have been asked for the tokens behind the stop string.
+TEST(StopStrings, LeaveNothingOfTheTokensBehindThem) {
+  for (const FinishReason finish : {FinishReason::kLength, FinishReason::kStop}) {
+    AnswerOptions options;
+    options.stop = {"ab"};
+    const std::string alone = counted("xxabyyab", options, finish, false);
+    EXPECT_TRUE(alone.contains(R"("completion_tokens":4)")) << alone;
+    EXPECT_EQ(counted("xxabyyab", options, finish, true), alone);
+    EXPECT_NE(counted("xxa", options, finish, true), alone);
+    options.stream = true;
+    const std::string streamed = counted("xxabyyab", options, finish, true);
+    EXPECT_TRUE(streamed.contains(R"("completion_tokens":4)")) << streamed;
+    const std::vector<TokenId> ids = bytes_of("xxab");
+    std::string list;
+    for (const TokenId id : ids) list += fmt::format("{}{}", list.empty() ? "" : ",", id.value());
+    EXPECT_TRUE(streamed.contains(fmt::format(R"("token_ids":[{}])", list))) << streamed;
+    EXPECT_TRUE(streamed.contains(R"("token_logprobs":[-0.5,-0.5,-0.5,-0.5])")) << streamed;
+  }
+}
+
 TEST(StopStrings, OfAWorkerKeepMinTokens) {
   RunningWorker worker;
   const std::string body =

@@ -174,7 +174,23 @@ std::vector<tool_calls::AnswerPart> Answer::parts_of(std::size_t index, std::str
   return parts;
 }
 
-void Answer::end_choice(std::size_t index, const engine::RequestOutput& output) {
+// A step with drafts may have tokens behind the one that completed a stop string, which the model would not have been
+// asked for without drafts: they are no part of the answer.
+std::size_t Answer::push(Choice& choice, const engine::RequestOutput& output, std::string& text) const {
+  const std::size_t before = options_.resumed.size() + output.output_tokens - output.tokens.size();
+  for (std::size_t i = 0; i < output.tokens.size() && !options_.echoes_only; ++i) {
+    // The token that ends an answer is no part of its text, as in vLLM: a stop token may be an ordinary word.
+    const bool is_end = output.finish == engine::FinishReason::kStop && i + 1 == output.tokens.size();
+    if (is_end && !options_.include_stop) break;
+    text += choice.stop.push(text_of(choice, output.tokens[i]), before + i >= options_.min_tokens);
+    if (choice.stop.stopped()) return i + 1;
+  }
+  // An incomplete character at the end is dropped, as in vLLM.
+  if (output.finish) text += choice.stop.finish();
+  return output.tokens.size();
+}
+
+void Answer::end_choice(std::size_t index, const engine::RequestOutput& output, std::size_t behind) {
   choices_[index].ended = true;
   --open_choices_;
   // A prompt counts once, for any number of answers.
@@ -184,7 +200,8 @@ void Answer::end_choice(std::size_t index, const engine::RequestOutput& output) 
     usage_.prompt_tokens += prompt_tokens;
     usage_.cached_tokens += std::min(output.cached_tokens, prompt_tokens);
   }
-  if (!options_.echoes_only) usage_.completion_tokens += output.output_tokens + resumed;
+  if (!options_.echoes_only)
+    usage_.completion_tokens += output.output_tokens + resumed - static_cast<std::uint32_t>(behind);
 }
 
 void Answer::add_to_whole(Choice& choice, std::vector<tool_calls::AnswerPart> parts, std::span<const TokenId> tokens,
@@ -203,22 +220,14 @@ void Answer::add(std::size_t index, const engine::RequestOutput& output, const e
   Choice& choice = choices_[index];
   choice.usage.prompt_tokens = output.prompt_tokens - static_cast<std::uint32_t>(options_.resumed.size());
   std::string text;
-  const std::size_t before = options_.resumed.size() + output.output_tokens - output.tokens.size();
-  for (std::size_t i = 0; i < output.tokens.size() && !options_.echoes_only; ++i) {
-    // The token that ends an answer is no part of its text, as in vLLM: a stop token may be an ordinary word.
-    const bool is_end = output.finish == engine::FinishReason::kStop && i + 1 == output.tokens.size();
-    if (is_end && !options_.include_stop) break;
-    text += choice.stop.push(text_of(choice, output.tokens[i]), before + i >= options_.min_tokens);
-  }
-  // An incomplete character at the end is dropped, as in vLLM.
-  if (output.finish && !choice.stop.stopped()) text += choice.stop.finish();
+  const std::size_t count = push(choice, output, text);
   std::string_view finish;
   if (choice.stop.stopped()) {
     finish = name_of(engine::FinishReason::kStop);
   } else if (output.finish) {
     finish = name_of(options_.echoes_only ? engine::FinishReason::kLength : *output.finish);
   }
-  if (!finish.empty()) end_choice(index, output);
+  if (!finish.empty()) end_choice(index, output, output.tokens.size() - count);
   std::vector<tool_calls::AnswerPart> parts = parts_of(index, std::move(text), choice.ended);
   if (choice.calls > 0 && finish == name_of(engine::FinishReason::kStop)) finish = "tool_calls";
   std::vector<openai::TokenLogprobs> echoed;
@@ -230,12 +239,13 @@ void Answer::add(std::size_t index, const engine::RequestOutput& output, const e
     choice.whole.prompt_logprobs = ranked(index, *logprobs->prompt);
   std::vector<openai::TokenLogprobs> written;
   if (logprobs != nullptr && !options_.echoes_only) {
-    if (!options_.drops_logprobs) written = as_text(logprobs->tokens);
-    for (const engine::TokenLogprobs& token : logprobs->tokens)
-      choice.logprob_sum += static_cast<double>(token.chosen.logprob);
-    choice.logprobs += logprobs->tokens.size();
+    const auto own = std::span(logprobs->tokens).first(std::min(count, logprobs->tokens.size()));
+    if (!options_.drops_logprobs) written = as_text(own);
+    for (const engine::TokenLogprobs& token : own) choice.logprob_sum += static_cast<double>(token.chosen.logprob);
+    choice.logprobs += own.size();
   }
-  const std::span<const TokenId> tokens = options_.echoes_only ? std::span<const TokenId>() : std::span(output.tokens);
+  const std::span<const TokenId> tokens =
+      options_.echoes_only ? std::span<const TokenId>() : std::span(output.tokens).first(count);
   if (options_.stream) {
     if (echoes() && !choice.begun) stream_echo(index, echoed);
     return stream(index, parts, finish, tokens, written);

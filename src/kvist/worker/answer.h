@@ -110,7 +110,10 @@ class Answer {
   [[nodiscard]] std::vector<tool_calls::AnswerPart> parts_of(std::size_t index, std::string text, bool ends);
   /// Brings the only choice into the state behind the tokens that another worker gave.
   void take_over(Choice& choice);
-  void end_choice(std::size_t index, const engine::RequestOutput& output);
+  /// Appends the text that the output adds to the choice. Returns how many of its tokens belong to the answer.
+  [[nodiscard]] std::size_t push(Choice& choice, const engine::RequestOutput& output, std::string& text) const;
+  /// `behind` of the output's tokens are none of the answer's.
+  void end_choice(std::size_t index, const engine::RequestOutput& output, std::size_t behind);
   void add_to_whole(Choice& choice, std::vector<tool_calls::AnswerPart> parts, std::span<const TokenId> tokens,
                     std::span<const openai::TokenLogprobs> logprobs) const;
   [[nodiscard]] bool returns_tokens() const { return options_.returns_tokens; }
