@@ -197,6 +197,12 @@ TEST(JinjaLanguageTest, WritesJsonAsTransformersDoes) {
             "  \"e\": {},\n  \"f\": []\n}");
   EXPECT_EQ(render("{{ {'b': 'é👩', 'a': 1}|tojson(ensure_ascii=true, sort_keys=true, separators=(',', ':')) }}"),
             R"({"a":1,"b":"\u00e9\ud83d\udc69"})");
+  EXPECT_EQ(render("{{ ['é']|tojson(true) }} {{ ['é']|tojson(false, 1) }} {{ {'b': 1, 'a': 2}|tojson(0, none, (',', "
+                   "'='), 1) }}"),
+            R"(["\u00e9"] )"
+            "[\n \"é\"\n] "
+            R"({"a"=2,"b"=1})")
+      << "the order of the arguments is not that of Jinja's own filter";
 }
 
 TEST(JinjaLanguageTest, UsesTheGivenTime) {

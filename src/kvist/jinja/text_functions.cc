@@ -390,14 +390,15 @@ Result<void> read_separators(const Value& argument, JsonStyle& style) {
   return {};
 }
 
+// The order of the arguments is that of the transformers library, whose filter replaces Jinja's.
 Result<Value> tojson_filter(const Invocation& call) {
   JsonStyle style;
-  if (!call.arguments[0].is_undefined() && !call.arguments[0].is_none()) {
-    KVIST_TRY(const std::int64_t indent, integer_argument(call, 0, "indent", 0));
+  style.ensure_ascii = is_true(call.arguments[0]);
+  if (!call.arguments[1].is_undefined() && !call.arguments[1].is_none()) {
+    KVIST_TRY(const std::int64_t indent, integer_argument(call, 1, "indent", 0));
     if (indent < 0 || indent > 100) return fail(ErrorCode::kInvalidArgument, "tojson: expected an indent of 0 to 100");
     style.indent = static_cast<int>(indent);
   }
-  style.ensure_ascii = is_true(call.arguments[1]);
   KVIST_TRY_VOID(read_separators(call.arguments[2], style));
   style.sort_keys = is_true(call.arguments[3]);
   MarkedText out;
@@ -434,7 +435,7 @@ constexpr Function kTextFilters[] = {
     {"safe", {}, 0, &safe_filter},
     {"string", {}, 0, &string_filter},
     {"title", {}, 0, &case_filter<Casing::kTitleFilter>},
-    {"tojson", {"indent", "ensure_ascii", "separators", "sort_keys"}, 0, &tojson_filter},
+    {"tojson", {"ensure_ascii", "indent", "separators", "sort_keys"}, 0, &tojson_filter},
     {"trim", {"chars"}, 0, &trim_filter},
     {"upper", {}, 0, &case_filter<Casing::kUpper>},
 };
