@@ -164,10 +164,79 @@ TEST(HostileTokenizer, CatastrophicExpressionsAreRefused) {
 }
 
 TEST(HostileTokenizer, ExpressionsThatMeanSomethingElseInPcreAreRefused) {
-  for (const char* pattern : {R"(\h)", R"(\R)", R"(\X)", R"(\b)", R"(\K)", R"(\1)", "(?R)", "(*ACCEPT)", "(?C1)",
-                              "[a&&b]", "[a[b]]", "[[:alpha:]]", R"([\S])", "a{,3}", "\\", "[a", R"(\x{110000})"}) {
+  for (const char* pattern :
+       {R"(\h)",         R"(\R)",     R"(\X)",     R"(\b)",       R"(\K)",    R"(\1)", "(?R)",    "(*ACCEPT)",
+        "(?C1)",         "[a&&b]",    "[a[b]]",    "[[:alpha:]]", R"([\S])",  "a{,3}", "\\",      "[a",
+        R"(\x{110000})", "(?s:a.b)",  "(?x: a b)", "(?#a)",       "a(?i)b|c", "a**",   "a{2}{3}", "+",
+        "(?<a",          R"([\s-z])", R"([!-\w])", R"(\pL)"}) {
     EXPECT_NE(regex_error(pattern), "none") << pattern;
   }
+}
+
+TEST(HostileTokenizer, PropertiesThatOnlyPcreKnowsAreRefused) {
+  for (const char* pattern : {R"(\p{sc:Han})", R"(\p{Script=Han})", R"(\p{scx:Han})", R"(\p{Xan})", R"(\p{L&})",
+                              R"(\p{Nonsense})", R"(\p{})", R"(\p{L)"}) {
+    EXPECT_NE(regex_error(pattern), "none") << pattern;
+  }
+}
+
+/// The words that a search cuts a text into, with what is between them: as Split has it with "Isolated".
+std::string cut(std::string_view pattern, std::string_view text) {
+  const auto regex = Regex::compile(pattern);
+  if (!regex) return regex.error().message;
+  RegexMemory memory;
+  Regex::Match match;
+  std::string out;
+  std::size_t at = 0;
+  while (at < text.size() && regex->find(text, at, memory, match) == Regex::Outcome::kFound &&
+         match.end > match.begin) {
+    if (match.begin > at) out.append(text.substr(at, match.begin - at)).append("|");
+    out.append(text.substr(match.begin, match.end - match.begin)).append(match.end < text.size() ? "|" : "");
+    at = match.end;
+  }
+  return out.append(text.substr(at));
+}
+
+// All of these are what Hugging Face's library (0.23) gives.
+TEST(Regex, WhatFollowsAnIntervalIsOnigurumas) {
+  EXPECT_EQ(cut(R"(\p{N}{1,3}+)", "12345a12"), "12345|a|12") << "one to three, once or more";
+  EXPECT_EQ(cut(R"(\p{N}{1,3})", "12345a12"), "123|45|a|12");
+  EXPECT_EQ(cut("a{2}+", "aaaaab"), "aaaa|ab");
+  EXPECT_EQ(cut("a{2,}+", "aaaaab"), "aaaaa|b");
+  EXPECT_EQ(cut("xa{1,3}+ab", "xaaab"), "xaaab") << "not possessive";
+  EXPECT_EQ(cut("x(?:ab){1,2}+c", "xababababc"), "xababababc");
+  EXPECT_EQ(cut("x[ab]{2,3}+c", "xaabbabbc"), "xaabbabbc");
+  EXPECT_EQ(cut("\u00e9{2}+c", "\u00e9\u00e9\u00e9c"), "\u00e9|\u00e9\u00e9c") << "of a whole character";
+  EXPECT_EQ(cut("a{2}?", "aaaab"), "aa|aa|b") << "twice or not at all, which is no match of b's";
+  EXPECT_EQ(cut("a{2}?b", "aab"), "aab");
+  EXPECT_EQ(cut("xa{2}?b", "xb"), "xb");
+  EXPECT_EQ(cut("a{2,}?", "aaaab"), "aa|aa|b") << "lazy";
+  EXPECT_EQ(cut("a++b|a?+c|a*+d", "aab"), "aab") << "possessive";
+  EXPECT_EQ(cut("a{1}x{2", "ax{2"), "ax{2");
+}
+
+TEST(Regex, TheOptionMLetsADotMatchALineEnd) {
+  EXPECT_EQ(cut("(?m:a.b)", "xa\nb"), "x|a\nb");
+  EXPECT_EQ(cut("a.b", "xa\nb"), "xa\nb");
+  EXPECT_EQ(cut("(?m)a.b|c", "xa\nb"), "x|a\nb");
+  EXPECT_EQ(cut("(?mi:A.(?-m:.))", "xa\n\n"), "xa\n\n");
+  EXPECT_EQ(cut("(?mi:A.(?-m:.))", "xa\nc"), "x|a\nc");
+}
+
+TEST(Regex, AScriptIsWithoutItsExtensions) {
+  const std::string mark = "\u30fc";  // of both kana: Common with extensions
+  EXPECT_EQ(cut(R"(\p{Hiragana})", mark + "\u3042"), mark + "|\u3042");
+  EXPECT_EQ(cut(R"(\P{Katakana})", mark + "\u30a2"), mark + "|\u30a2");
+  EXPECT_EQ(cut(R"([\p{han}\p{Hani}]+)", "a\u4e00\u3007b"), "a|\u4e00\u3007|b");
+  EXPECT_EQ(cut(R"(\p{^L}|\p{l_u})", "a1A"), "a|1|A");
+  EXPECT_EQ(cut(R"(\p{Old_Italic}\p{Any}\p{White Space})", "x\U00010300a\u3000"), "x|\U00010300a\u3000");
+}
+
+TEST(Regex, WordsAreThoseOfTheLibraryThatSearches) {
+  EXPECT_EQ(cut(R"(\w+)", "a\u00b2\u00b9\u00bd\u2074\u200d"), "a\u00b2\u00b9\u00bd|\u2074\u200d");
+  EXPECT_EQ(cut(R"(\W)", "a\u00b2\u200d"), "a\u00b2|\u200d");
+  EXPECT_EQ(cut(R"([^\w]+)", "a\u00b2\u200d"), "a|\u00b2\u200d") << "a class has others";
+  EXPECT_EQ(cut(R"([\w]+)", "a\u00b2\u200d"), "a|\u00b2\u200d");
 }
 
 TEST(Regex, WhiteSpaceIsUnicodes) {

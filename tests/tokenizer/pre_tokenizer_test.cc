@@ -81,6 +81,8 @@ TEST(PreTokenizer, WhitespaceKinds) {
   EXPECT_THAT(words_of(R"({"type":"WhitespaceSplit"})", " a,b\tc\u3000d "), ElementsAre("a,b", "c", "d"));
   EXPECT_THAT(words_of(R"({"type":"Whitespace"})", "Hey friend! It's e\u0301_1"),
               ElementsAre("Hey", "friend", "!", "It", "'", "s", "e\u0301_1"));
+  // Rust's word characters, not Oniguruma's.
+  EXPECT_THAT(words_of(R"({"type":"Whitespace"})", "a\u200d\u200cb\u00b2"), ElementsAre("a\u200d\u200cb", "\u00b2"));
 }
 
 TEST(PreTokenizer, MetaspacePrependsAsItsSchemeSays) {

@@ -68,7 +68,11 @@ Result<void> PreTokenizer::read_step(std::string_view type, JsonObject& step, co
   if (type == "Split") return read_split(step, at);
   if (type == "ByteLevel") return read_byte_level(step);
   if (type == "Metaspace") return read_metaspace(step, at);
-  if (type == "Whitespace") return add_split(R"(\w+|[^\w\s]+)", SplitBehavior::kRemoved, true);
+  if (type == "Whitespace") {
+    // The \w+|[^\w\s]+ of Rust's regular expressions, to which the joiners belong.
+    const std::string word = fmt::format(R"({}\x{{200C}}\x{{200D}})", kWordCharacters);
+    return add_split(fmt::format(R"([{0}]+|[^{0}\s]+)", word), SplitBehavior::kRemoved, true);
+  }
   if (type == "WhitespaceSplit") return add_split(R"(\s)", SplitBehavior::kRemoved);
   if (type == "Punctuation") {
     KVIST_TRY(const SplitBehavior behavior, read_behavior(step));

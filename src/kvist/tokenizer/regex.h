@@ -10,6 +10,12 @@
 
 namespace kvist::tokenizer {
 
+/// Word characters of Unicode's UTS 18, annex C, as a part of a class: alphabetic, marks, decimal digits, connectors.
+/// The ranges are the symbols that are alphabetic. PCRE2's \w has no marks and no connectors but "_", and has all kinds
+/// of numbers.
+inline constexpr std::string_view kWordCharacters =
+    R"(\p{L}\p{M}\p{Nl}\p{Nd}\p{Pc}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})";
+
 /// Scratch memory of searches, reused. Threads: one per thread.
 class RegexMemory {
  public:
@@ -24,8 +30,8 @@ class RegexMemory {
 };
 
 /// A compiled regular expression over valid UTF-8, in the dialect of tokenizer.json (Oniguruma's, with Unicode
-/// classes). Constructs with another meaning in PCRE2 are translated (\s, \w, \v, \u) or refused by compile().
-/// Immutable. Threads: any.
+/// classes). Constructs with another meaning in PCRE2 are translated (\s, \w, \v, \u, scripts, the option m, what
+/// follows an interval) or refused by compile(). Immutable. Threads: any.
 class Regex {
  public:
   enum class Outcome { kFound, kNone, kLimit };
