@@ -227,6 +227,22 @@ TEST(HuggingFaceTokenizer, TheSpaceBeforeTheFirstWordIsDroppedOnce) {
   EXPECT_EQ(bytes, "a a");
 }
 
+TEST(HuggingFaceTokenizer, MetaspaceFirstIsForTheBeginningOfTheText) {
+  SmallTokenizer small = SmallTokenizer::characters({"\u2581", "a", "b"});
+  small.pre_tokenizer = R"({"type":"Metaspace","replacement":"\u2581","prepend_scheme":"first","split":true})";
+  small.normalizer = R"({"type":"Strip","strip_left":true,"strip_right":true})";
+  const auto tokenizer = HuggingFaceTokenizer::parse(small.json(), {}).value();
+  const auto spelled = [&](std::string_view text) {
+    std::vector<TokenId> tokens;
+    tokenizer->encode(text, tokens);
+    std::string out;
+    for (const TokenId token : tokens) out += tokenizer->spelling(token);
+    return out;
+  };
+  EXPECT_EQ(spelled("a b"), "\u2581a\u2581b");
+  EXPECT_EQ(spelled(" a b"), "a\u2581b") << "what was stripped was the beginning";
+}
+
 TEST(HuggingFaceTokenizer, MetaspacePreTokenizerAndDecoder) {
   SmallTokenizer small = SmallTokenizer::characters({"▁", "a", "b"}).merge("▁", "a");
   small.normalizer = "null";

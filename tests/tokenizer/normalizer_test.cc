@@ -28,6 +28,23 @@ std::string sequence(const std::string& steps) {
   return R"({"type":"Sequence","normalizers":[)" + steps + "]}";
 }
 
+TEST(Normalizer, TellsWhetherTheBeginningIsStillThere) {
+  const auto keeps = [](const std::string& json, std::string_view text) {
+    JsonDocument document({.root = "normalizer"});
+    RegexMemory memory;
+    MarkedText normalized{std::string(text), {}};
+    return Normalizer::read(document.parse(json).value())->apply(normalized, memory);
+  };
+  const std::string strip = R"({"type":"Strip","strip_left":true,"strip_right":true})";
+  EXPECT_TRUE(keeps(strip, "a "));
+  EXPECT_FALSE(keeps(strip, " a"));
+  EXPECT_FALSE(keeps(sequence(strip + R"(,{"type":"Lowercase"})"), " a"));
+  EXPECT_FALSE(keeps(R"({"type":"Replace","pattern":{"String":"x"},"content":""})", "xa"));
+  EXPECT_TRUE(keeps(R"({"type":"Replace","pattern":{"String":"x"},"content":""})", "ax"));
+  EXPECT_TRUE(keeps(R"({"type":"Replace","pattern":{"String":"x"},"content":"y"})", "xa"));
+  EXPECT_TRUE(keeps(R"({"type":"Prepend","prepend":"y"})", "a"));
+}
+
 TEST(Normalizer, Steps) {
   EXPECT_EQ(normalized(R"({"type":"Prepend","prepend":"_"})", "ab"), "_ab");
   EXPECT_EQ(normalized(R"({"type":"Prepend","prepend":"_"})", ""), "");

@@ -94,6 +94,11 @@ TEST(PreTokenizer, MetaspacePrependsAsItsSchemeSays) {
   EXPECT_THAT(words_of(metaspace("never", "true"), "a b"), ElementsAre("a", "_b"));
   EXPECT_THAT(words_of(metaspace("first", "false"), "a b"), ElementsAre("_a_b"));
   EXPECT_THAT(words_of(metaspace("first", "false"), "a b", false), ElementsAre("a_b"));
+  // A word that an earlier step has made the first is not the text's beginning.
+  const std::string behind_spaces =
+      R"({"type":"Sequence","pretokenizers":[{"type":"WhitespaceSplit"},)" + metaspace("first", "true") + "]}";
+  EXPECT_THAT(words_of(behind_spaces, "a b"), ElementsAre("_a", "b"));
+  EXPECT_THAT(words_of(behind_spaces, " a b"), ElementsAre("a", "b"));
 }
 
 TEST(PreTokenizer, ByteLevelPutsASpaceBeforeWordsThatHaveNone) {

@@ -114,8 +114,8 @@ void Encoder::encode_plain(std::string_view text, std::vector<TokenId>& out) con
   if (normalizer_.empty() && is_utf8(text)) return encode_normalized(text, true, memory, out);
   MarkedText normalized{std::string(text), {}};
   if (!is_utf8(text)) normalized = repaired(normalized);
-  normalizer_.apply(normalized, memory.regex);
-  encode_normalized(normalized.text, true, memory, out);
+  const bool begins_document = normalizer_.apply(normalized, memory.regex);
+  encode_normalized(normalized.text, begins_document, memory, out);
 }
 
 void Encoder::encode_marked(std::string_view text, const std::vector<Range>& marks, std::vector<TokenId>& out) const {
@@ -132,14 +132,14 @@ void Encoder::encode_marked(std::string_view text, const std::vector<Range>& mar
     }
     MarkedText section{whole.text.substr(part.begin, part.end - part.begin), {}};
     if (!normalized_tokens_.empty()) section.marks = marks_within(whole.marks, part.begin, part.end);
-    normalizer_.apply(section, memory.regex);
+    const bool begins_document = normalizer_.apply(section, memory.regex) && part.begin == 0;
     normalized_tokens_.cut(section, normalized_parts);
     for (const AddedTokenFinder::Part& inner : normalized_parts) {
       if (inner.token) {
         out.push_back(*inner.token);
       } else {
         encode_normalized(std::string_view(section.text).substr(inner.begin, inner.end - inner.begin),
-                          part.begin == 0 && inner.begin == 0, memory, out);
+                          begins_document && inner.begin == 0, memory, out);
       }
     }
   }

@@ -80,6 +80,8 @@ class NormalizerApplier {
  public:
   NormalizerApplier(MarkedText& text, RegexMemory& memory) : text_(text), memory_(memory) {}
 
+  [[nodiscard]] bool keeps_beginning() const { return keeps_beginning_; }
+
   void operator()(const PrependStep& step) {
     if (text_.text.empty()) return;
     Rewriter out(text_);
@@ -92,6 +94,7 @@ class NormalizerApplier {
     std::size_t from = 0;
     for (Regex::Match match; from <= text_.text.size() && find(step, from, match);) {
       if (match.end > match.begin) {
+        if (match.begin == 0 && step.content.empty()) keeps_beginning_ = false;
         out.copy_until(match.begin);
         out.replace_until(match.end, step.content);
       }
@@ -155,6 +158,7 @@ class NormalizerApplier {
       if (!is_white_space(code_point_at(text, last).value)) break;
       end = last;
     }
+    if (begin > 0) keeps_beginning_ = false;
     Rewriter out(text_);
     out.replace_until(begin, "");
     out.copy_until(end);
@@ -175,6 +179,7 @@ class NormalizerApplier {
 
   MarkedText& text_;
   RegexMemory& memory_;
+  bool keeps_beginning_ = true;
 };
 
 Result<NormalizerStep> read_step(std::string_view type, JsonObject& step, const JsonValue& at) {
@@ -246,8 +251,10 @@ bool Normalizer::may_be_cut_before_ascii() const {
   });
 }
 
-void Normalizer::apply(MarkedText& text, RegexMemory& memory) const {
-  for (const NormalizerStep& step : steps_) std::visit(NormalizerApplier(text, memory), step);
+bool Normalizer::apply(MarkedText& text, RegexMemory& memory) const {
+  NormalizerApplier applier(text, memory);
+  for (const NormalizerStep& step : steps_) std::visit(applier, step);
+  return applier.keeps_beginning();
 }
 
 }  // namespace kvist::tokenizer

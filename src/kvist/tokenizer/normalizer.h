@@ -47,8 +47,9 @@ class Normalizer {
   /// Whether normalizing the parts of a text that is cut before an ASCII character gives the same as normalizing the
   /// whole. It does if there are no steps, or only NFC, in which no ASCII character composes with the one before it.
   [[nodiscard]] bool may_be_cut_before_ascii() const;
-  /// Normalizes the text. Requires: valid UTF-8.
-  void apply(MarkedText& text, RegexMemory& memory) const;
+  /// Normalizes the text. Returns whether it still begins with its beginning: false if a step removed some of that.
+  /// Requires: valid UTF-8.
+  bool apply(MarkedText& text, RegexMemory& memory) const;
 
  private:
   std::vector<NormalizerStep> steps_;

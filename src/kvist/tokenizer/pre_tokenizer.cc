@@ -59,14 +59,14 @@ class PreTokenizerApplier {
   }
 
   void operator()(const PrefixStep& step) {
-    rewrite([&](std::string_view word, bool first) {
-      if (step.where == Prepend::kFirst && !(first && words_.begins_document)) return std::string(word);
+    rewrite([&](std::string_view word, bool begins_document) {
+      if (step.where == Prepend::kFirst && !begins_document) return std::string(word);
       return word.starts_with(step.text) ? std::string(word) : step.text + std::string(word);
     });
   }
 
   void operator()(const SpaceStep& step) {
-    rewrite([&](std::string_view word, bool /*first*/) {
+    rewrite([&](std::string_view word, bool /*begins_document*/) {
       std::string out;
       out.reserve(word.size());
       for (const char c : word) c == ' ' ? out.append(step.to) : out.append(1, c);
@@ -79,10 +79,12 @@ class PreTokenizerApplier {
   void rewrite(const Change& change) {
     std::string text;
     text.reserve(words_.text.size());
+    // What an earlier step has removed before the first word is not in the new text.
+    words_.begins_document = words_.begins_document && !words_.words.empty() && words_.words.front().begin == 0;
     bool first = true;
     for (Word& word : words_.words) {
       const std::size_t begin = text.size();
-      text += change(words_.text.substr(word.begin, word.end - word.begin), first && word.begin == 0);
+      text += change(words_.text.substr(word.begin, word.end - word.begin), first && words_.begins_document);
       word = {begin, text.size()};
       first = false;
     }

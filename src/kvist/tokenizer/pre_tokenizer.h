@@ -29,7 +29,7 @@ struct Words {
   std::vector<Word> words;
   std::string storage;           // of `text`, if a step changed it
   std::vector<Word> before;      // kept to reuse its memory
-  bool begins_document = false;  // the section is the beginning of the encoded text
+  bool begins_document = false;  // `text` begins with the beginning of the encoded text, of which nothing was removed
 };
 
 /// What happens to the matches of a splitting pattern.
