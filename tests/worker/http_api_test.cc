@@ -126,6 +126,9 @@ TEST(Api, TokenizesAndBack) {
   EXPECT_EQ(worker.post("/tokenize", R"({"prompt":"hi"})").body,
             R"({"count":2,"max_model_len":2048,"tokens":[104,105],"token_strs":null})");
   EXPECT_EQ(worker.post("/detokenize", R"({"tokens":[104,105]})").body, R"({"prompt":"hi"})");
+  EXPECT_EQ(worker.post("/detokenize", R"({"tokens":[226,130,104,240,159,145,105]})").body,
+            "{\"prompt\":\"\uFFFDh\uFFFDi\"}")
+      << "one for each broken character";
   const net::HttpResponse chat =
       worker.post("/tokenize", R"({"model":"test-model","messages":[{"role":"user","content":"hi"}]})");
   const Result<openai::ChunkView> answer =

@@ -14,6 +14,7 @@
 #include "kvist/openai/tokenize.h"
 #include "kvist/text/prompt_encoding.h"
 #include "kvist/text/stream_decoder.h"
+#include "kvist/tokenizer/utf8_repair.h"
 #include "kvist/worker/request_options.h"
 
 namespace kvist::worker {
@@ -184,7 +185,10 @@ Result<std::string> RequestReader::detokenize(std::string_view body) const {
       return fail(ErrorCode::kInvalidArgument,
                   fmt::format("tokens: their text has more than {} bytes", kMostTextBytes));
   }
-  return openai::detokenize_answer(text);
+  // The JSON writer would replace every byte by itself.
+  std::string repaired;
+  tokenizer::append_repaired_utf8(text, repaired);
+  return openai::detokenize_answer(repaired);
 }
 
 }  // namespace kvist::worker
