@@ -54,6 +54,18 @@ TEST(Log, AMessageDoesNothingToATerminal) {
               HasSubstr("clear \\x1b[2J bell \\x07 nul \\x00 del \\x7f tab \\x09 caf\xc3\xa9\n"));
 }
 
+// U+009B begins a sequence as ESC [ does, and so does the byte alone for a terminal that does not read UTF-8.
+TEST(Log, AMessageDoesNothingToATerminalThatKnowsEightBitControls) {
+  start_logging(LogLevel::kInfo, "p");
+  testing::internal::CaptureStderr();
+  log_info("c",
+           "a\xc2\x9b"
+           "2Jb\xc2\x80\xc2\x9f\xc2\xa0\x9b"
+           "2J\xff\xe2\x82");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("c: a\\x9b2Jb\\x80\\x9f\xc2\xa0\\x9b2J\\xff\\xe2\\x82\n"));
+}
+
 TEST(Log, AsJsonALineIsAnObject) {
   start_logging(LogLevel::kInfo, "gate \"1\" 100%v", LogFormat::kJson);
   testing::internal::CaptureStderr();

@@ -3,11 +3,13 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
 
 #include "kvist/base/json_writer.h"
+#include "kvist/base/utf8.h"
 
 namespace kvist::telemetry {
 
@@ -36,21 +38,30 @@ std::string pattern_text(std::string_view text) {
 
 std::atomic<bool> writes_json = false;
 
+void append_escaped(std::string& line, unsigned char byte) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  line.append("\\x").append(1, kHex[byte >> 4]).append(1, kHex[byte & 15]);
+}
+
 /// What follows time, level and process in a line of text. One entry is one line, and does nothing to the terminal that
 /// shows it, whatever a peer put into the message.
 std::string text_of(std::string_view component, std::string_view message) {
   std::string line(component);
   line += ": ";
-  for (const char c : message) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n' || c == '\r') {
+  for (std::size_t at = 0; at < message.size();) {
+    const auto byte = static_cast<unsigned char>(message[at]);
+    const std::size_t length = utf8_sequence_length(message.substr(at));
+    if (byte == '\n' || byte == '\r') {
       line += ' ';
-    } else if (byte < 0x20 || byte == 0x7F) {
-      constexpr std::string_view kHex = "0123456789abcdef";
-      line.append("\\x").append(1, kHex[byte >> 4]).append(1, kHex[byte & 15]);
+    } else if (byte < 0x20 || byte == 0x7F || length == 0) {
+      append_escaped(line, byte);
+    } else if (byte == 0xC2 && static_cast<unsigned char>(message[at + 1]) < 0xA0) {
+      // U+0080 to U+009F, some of which terminals obey.
+      append_escaped(line, static_cast<unsigned char>(message[at + 1]));
     } else {
-      line += c;
+      line.append(message, at, length);
     }
+    at += std::max<std::size_t>(length, 1);
   }
   return line;
 }
