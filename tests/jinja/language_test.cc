@@ -205,6 +205,22 @@ TEST(JinjaLanguageTest, WritesJsonAsTransformersDoes) {
       << "the order of the arguments is not that of Jinja's own filter";
 }
 
+TEST(JinjaLanguageTest, KeepsLargeIntegersOfJsonExact) {
+  const std::string_view data = R"({"x": 18446744073709551615, "y": 9223372036854775808, "z": 9223372036854775807})";
+  EXPECT_EQ(render("{{ x }} {{ [x]|tojson }} {{ x is integer }} {{ x is number }} {{ x|int }} {{ x|abs }} {{ x ~ '' }}",
+                   data),
+            "18446744073709551615 [18446744073709551615] True True 18446744073709551615 18446744073709551615 "
+            "18446744073709551615");
+  EXPECT_EQ(
+      render("{{ x > y }} {{ y > z }} {{ y == z }} {{ x == x }} {{ [x, z, y]|sort }} {{ z }} {{ y|float }}", data),
+      "True True False True [9223372036854775807, 9223372036854775808, 18446744073709551615] 9223372036854775807 "
+      "9.223372036854776e+18");
+  EXPECT_EQ(render("{{ -y }} {{ -x }} {{ -1.5 }} {{ -true }}", data),
+            "-9223372036854775808 -1.8446744073709552e+19 -1.5 -1");
+  EXPECT_EQ(render("{{ 'y' if x }}{{ {x: 1} }}", data),
+            "error: line 1, column 18: a dictionary's key must be a text or an integer, not a large integer");
+}
+
 TEST(JinjaLanguageTest, UsesTheGivenTime) {
   constexpr std::string_view kSource =
       "{{ strftime_now('%d %b %Y %-d %H:%M %A %j') if strftime_now is defined else '-' }}";

@@ -23,6 +23,7 @@ class Converter {
         return text(*json.if_string());
       case JsonKind::kNumber:
         if (const auto whole = json.if_int()) return Value(*whole);
+        if (const auto large = json.if_unsigned()) return Value(LargeInteger{*large});
         return Value(*json.if_double());
       case JsonKind::kBool:
         return Value(*json.if_bool());

@@ -25,7 +25,7 @@ std::optional<double> parsed(std::string_view text) {
 
 Result<Value> int_filter(const Invocation& call) {
   const Value if_wrong = call.arguments[0].is_undefined() ? Value(std::int64_t{0}) : call.arguments[0];
-  if (call.input->as<std::int64_t>() != nullptr) return *call.input;
+  if (call.input->is_integer()) return *call.input;
   if (const auto* flag = call.input->as<bool>()) return Value(std::int64_t{*flag ? 1 : 0});
   std::optional<double> number;
   if (const auto* real = call.input->as<double>()) number = *real;
@@ -37,8 +37,7 @@ Result<Value> int_filter(const Invocation& call) {
 
 Result<Value> float_filter(const Invocation& call) {
   if (call.input->as<double>() != nullptr) return *call.input;
-  if (const auto* integer = call.input->as<std::int64_t>()) return Value(static_cast<double>(*integer));
-  if (const auto* flag = call.input->as<bool>()) return Value(*flag ? 1.0 : 0.0);
+  if (const std::optional<double> number = call.input->number()) return Value(*number);
   if (const MarkedText* text = call.input->text())
     if (const std::optional<double> number = parsed(text->bytes())) return Value(*number);
   return call.arguments[0].is_undefined() ? Value(0.0) : call.arguments[0];
@@ -46,6 +45,7 @@ Result<Value> float_filter(const Invocation& call) {
 
 Result<Value> abs_filter(const Invocation& call) {
   if (const auto* real = call.input->as<double>()) return Value(std::abs(*real));
+  if (call.input->as<LargeInteger>() != nullptr) return *call.input;
   const auto* integer = call.input->as<std::int64_t>();
   if (integer == nullptr || *integer == std::numeric_limits<std::int64_t>::min())
     return fail(ErrorCode::kInvalidArgument, fmt::format("abs: expected a number, got {}", kind_of(*call.input)));
@@ -97,6 +97,7 @@ Result<Value> round_filter(const Invocation& call) {
   if (!number)
     return fail(ErrorCode::kInvalidArgument, fmt::format("round: expected a number, got {}", kind_of(*call.input)));
   if (method == "common") {
+    if (call.input->as<LargeInteger>() != nullptr) return *call.input;
     const std::optional<std::int64_t> whole = call.input->integer();
     return whole ? rounded(*whole, places) : rounded(*number, places);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "kvist/jinja/code_points.h"
@@ -210,7 +211,9 @@ Result<Value> binary(Meter& meter, BinaryOperator op, const Value& left, const V
 }
 
 Result<Value> negated(const Value& value) {
-  if (const auto* real = value.as<double>()) return Value(-*real);
+  if (const auto* large = value.as<LargeInteger>(); large != nullptr && large->value == std::uint64_t{1} << 63)
+    return Value(std::numeric_limits<std::int64_t>::min());
+  if (value.number() && !value.integer()) return Value(-*value.number());
   if (const auto whole = value.integer()) return integers(BinaryOperator::kSubtract, 0, *whole);
   return fail(ErrorCode::kInvalidArgument, fmt::format("{} has no negative", kind_of(value)));
 }

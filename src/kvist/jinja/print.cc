@@ -132,6 +132,8 @@ class JsonPrinter {
       out_->append(*flag ? "true" : "false");
     } else if (const auto* integer = value.as<std::int64_t>()) {
       out_->append(std::to_string(*integer));
+    } else if (const auto* large = value.as<LargeInteger>()) {
+      out_->append(std::to_string(large->value));
     } else if (const auto* number = value.as<double>()) {
       out_->append(number_text(*number));
     } else {
@@ -243,6 +245,8 @@ Result<void> print(Meter& meter, const Value& value, MarkedText& out) {
     out.append(*flag ? "True" : "False");
   } else if (const auto* integer = value.as<std::int64_t>()) {
     out.append(std::to_string(*integer));
+  } else if (const auto* large = value.as<LargeInteger>()) {
+    out.append(std::to_string(large->value));
   } else if (const auto* number = value.as<double>()) {
     out.append(number_text(*number));
   } else if (const List* list = value.list()) {

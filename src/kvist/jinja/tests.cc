@@ -23,6 +23,10 @@ Result<Value> is_flag(const Invocation& call) {
   return Value(flag != nullptr && *flag == kFlag);
 }
 
+Result<Value> integer(const Invocation& call) {
+  return Value(call.input->is_integer());
+}
+
 Result<Value> number(const Invocation& call) {
   return Value(call.input->is_number() || call.input->as<bool>() != nullptr);  // as in Python
 }
@@ -104,7 +108,7 @@ constexpr Function kTests[] = {
     {"ge", {"other"}, 1, &related<Relation::kGreaterOrEqual>},
     {"gt", {"other"}, 1, &related<Relation::kGreater>},
     {"in", {"seq"}, 1, &in},
-    {"integer", {}, 0, &holds<std::int64_t>},
+    {"integer", {}, 0, &integer},
     {"iterable", {}, 0, &sequence},
     {"le", {"other"}, 1, &related<Relation::kLessOrEqual>},
     {"lower", {}, 0, &cased<false>},

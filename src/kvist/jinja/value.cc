@@ -43,6 +43,16 @@ std::pair<std::optional<std::int64_t>, std::string_view> order_of_key(const Valu
   return {key.integer(), key.text() == nullptr ? std::string_view() : key.text()->bytes()};
 }
 
+// How two integers are ordered, of which one or both are large; nothing if they are not that.
+std::optional<int> order_of_large(const Value& a, const Value& b) {
+  const auto* x = a.as<LargeInteger>();
+  const auto* y = b.as<LargeInteger>();
+  if (x != nullptr && y != nullptr) return order(x->value, y->value);
+  if (x != nullptr && b.integer()) return 1;
+  if (y != nullptr && a.integer()) return -1;
+  return std::nullopt;
+}
+
 Result<bool> equal_lists(Meter& meter, const List& a, const List& b) {
   if (a.tuple != b.tuple || a.items.size() != b.items.size()) return false;
   for (std::size_t i = 0; i < a.items.size(); ++i) {
@@ -74,6 +84,7 @@ std::optional<std::int64_t> Value::integer() const {
 
 std::optional<double> Value::number() const {
   if (const auto* real = as<double>()) return *real;
+  if (const auto* large = as<LargeInteger>()) return static_cast<double>(large->value);
   if (const auto whole = integer()) return static_cast<double>(*whole);
   return std::nullopt;
 }
@@ -161,6 +172,7 @@ std::string kind_of(const Value& value) {
     std::string operator()(None) const { return "none"; }
     std::string operator()(bool) const { return "true or false"; }
     std::string operator()(std::int64_t) const { return "an integer"; }
+    std::string operator()(LargeInteger) const { return "a large integer"; }
     std::string operator()(double) const { return "a number"; }
     std::string operator()(const TextPtr&) const { return "a text"; }
     std::string operator()(const ListPtr& list) const { return list->tuple ? "a tuple" : "a list"; }
@@ -178,6 +190,7 @@ bool is_true(const Value& value) {
     bool operator()(None) const { return false; }
     bool operator()(bool flag) const { return flag; }
     bool operator()(std::int64_t number) const { return number != 0; }
+    bool operator()(LargeInteger) const { return true; }
     bool operator()(double number) const { return number != 0; }
     bool operator()(const TextPtr& text) const { return !text->empty(); }
     bool operator()(const ListPtr& list) const { return !list->items.empty(); }
@@ -192,6 +205,7 @@ bool is_true(const Value& value) {
 Result<bool> equal(Meter& meter, const Value& a, const Value& b) {
   KVIST_TRY_VOID(meter.step());
   if (const auto x = a.integer(), y = b.integer(); x && y) return *x == *y;
+  if (const std::optional<int> large = order_of_large(a, b)) return *large == 0;
   if (const auto x = a.number(), y = b.number(); x && y) return *x == *y;
   if (a.data().index() != b.data().index()) return false;
   if (const MarkedText* text = a.text()) {
@@ -208,6 +222,7 @@ Result<bool> equal(Meter& meter, const Value& a, const Value& b) {
 Result<int> compare(Meter& meter, const Value& a, const Value& b) {
   KVIST_TRY_VOID(meter.step());
   if (const auto x = a.integer(), y = b.integer(); x && y) return order(*x, *y);
+  if (const std::optional<int> large = order_of_large(a, b)) return *large;
   if (const auto x = a.number(), y = b.number(); x && y) return order(*x, *y);
   if (a.text() != nullptr && b.text() != nullptr) {
     KVIST_TRY_VOID(meter.scan(std::min(a.text()->size(), b.text()->size())));

@@ -27,6 +27,11 @@ struct Undefined {
   const std::string* name = nullptr;  ///< for error messages; points into the rendered template
 };
 struct None {};
+/// An integer from 2^63 on, as JSON may have one. It is printed and compared exactly; arithmetic takes it for a number
+/// with a point.
+struct LargeInteger {
+  std::uint64_t value = 0;
+};
 
 struct List;
 struct Dict;
@@ -54,7 +59,7 @@ using DictPtr = std::shared_ptr<const Dict>;
 /// A value. Copies share texts, lists and dictionaries, which are immutable; a Namespace is mutable.
 class Value {
  public:
-  using Data = std::variant<Undefined, None, bool, std::int64_t, double, TextPtr, ListPtr, DictPtr,
+  using Data = std::variant<Undefined, None, bool, std::int64_t, LargeInteger, double, TextPtr, ListPtr, DictPtr,
                             std::shared_ptr<Namespace>, std::shared_ptr<const Loop>, Callable>;
 
   Value() = default;
@@ -69,8 +74,9 @@ class Value {
   }
   [[nodiscard]] bool is_undefined() const { return as<Undefined>() != nullptr; }
   [[nodiscard]] bool is_none() const { return as<None>() != nullptr; }
-  [[nodiscard]] bool is_number() const { return as<std::int64_t>() != nullptr || as<double>() != nullptr; }
-  /// The value as a number, if it is one; true and false are 1 and 0.
+  [[nodiscard]] bool is_integer() const { return as<std::int64_t>() != nullptr || as<LargeInteger>() != nullptr; }
+  [[nodiscard]] bool is_number() const { return is_integer() || as<double>() != nullptr; }
+  /// The value as a number, if it is one; true and false are 1 and 0. A large integer is only a number().
   [[nodiscard]] std::optional<std::int64_t> integer() const;
   [[nodiscard]] std::optional<double> number() const;
   /// Null if the value is of another kind.
