@@ -111,6 +111,33 @@ TEST(JinjaLanguageTest, LeastGreatestSumAndRounding) {
   EXPECT_EQ(render("{{ 'a'|round }}"), "error: line 1, column 8: round: expected a number, got a text");
 }
 
+TEST(JinjaLanguageTest, FormatsTextsAsPythonDoes) {
+  EXPECT_EQ(render("{{ '{} {} {{}} {{{}}}'.format(1, 'ä', none) }} {{ '{1}{0}{1}'.format('a', 2.5) }} "
+                   "{{ '{name}: {}'.format([1, 'x'], name=true) }}|{{ '{}'.format(missing) }}|"),
+            "1 ä {} {None} 2.5a2.5 True: [1, 'x']||");
+  EXPECT_EQ(
+      render("{{ '{:5}|{:<5}|{:>5}|{:^5}|{:*^6}|{:.2}|{:4.1}|{:ä>3}'.format(1, 2, 'a', 'b', 'c', 'äöü', 'xy', 7) }}"),
+      "    1|2    |    a|  b  |**c***|äö|x   |ää7");
+  EXPECT_EQ(render("{{ '{:d}|{:05d}|{:+}|{: d}|{:+06}|{:,}|{:x}|{:X}|{:o}|{:b}|{:5}'"
+                   ".format(42, -42, 7, 7, 7, 1234567, 255, 255, 8, 5, true) }}"),
+            "42|-0042|+7| 7|+00007|1,234,567|ff|FF|10|101|    1");
+  EXPECT_EQ(render("{{ '{:.2f}|{:8.1f}|{:08.3f}|{:f}|{:e}|{:.1%}|{:,.2f}|{:6}|{:.0f}|{:.1f}|{:+.1f}'"
+                   ".format(3.14159, -2.25, -2.5, 2, 12345.678, 0.256, 1234567.891, 1.5, 2.5, 0.25, 1) }}"),
+            "3.14|    -2.2|-002.500|2.000000|1.234568e+04|25.6%|1,234,567.89|   1.5|2|0.2|+1.0");
+  EXPECT_EQ(render("{% set f = '{}-{x}' %}{{ f.format(1, x=2) }}"), "1-2");
+  EXPECT_EQ(render("{% set f = '{}' %}{{ f.format() }}"), "error: line 1, column 24: format: there is no argument 0");
+  for (const std::string_view wrong :
+       {"'{'.format(1)", "'}'.format(1)", "'{}'.format()", "'{a}'.format(b=1)", "'{0}{}'.format(1, 2)",
+        "'{0.real}'.format(1)", "'{0[0]}'.format([1])", "'{!r}'.format(1)", "'{:{}}'.format(1, 5)", "'{:=5}'.format(1)",
+        "'{:_}'.format(1)", "'{:g}'.format(1.5)", "'{:99999}'.format(1)", "'{:.}'.format(1)"}) {
+    EXPECT_FALSE(Template::compile(fmt::format("{{{{ {} }}}}", wrong)).has_value()) << wrong;
+  }
+  for (const std::string_view wrong : {"'{:d}'.format('a')", "'{:s}'.format(1)", "'{:d}'.format(1.5)",
+                                       "'{:5}'.format(none)", "'{:.1}'.format(1)", "(1).format(1)"}) {
+    EXPECT_TRUE(render(fmt::format("{{{{ {} }}}}", wrong)).starts_with("error")) << wrong;
+  }
+}
+
 TEST(JinjaLanguageTest, SplitsFromTheEnd) {
   EXPECT_EQ(render("{{ ' a b  c '.rsplit() }} {{ ' a b  c '.rsplit(none, 1) }} {{ 'a,b,c'.rsplit(',', 1) }} "
                    "{{ 'a,b,c'.rsplit(',') }} {{ 'a'.rsplit(',') }} {{ ' '.rsplit() }} {{ ' a '.rsplit(none, 0) }} "

@@ -18,6 +18,8 @@ TEST(JinjaMarksTest, SurviveEveryOperation) {
   EXPECT_EQ(marks("{{ u|trim }}{{ u.strip().upper() }}{{ u[1:3] }}{{ u[::-1][1] }}"), "[Ab\ncdAB\nCDAbd]");
   EXPECT_EQ(marks("{{ ('<' ~ u ~ '>')|replace('A', '-')|replace('<', n) }}"), "[x ]-[b\ncd ]>");
   EXPECT_EQ(marks("{{ (n ~ '|' ~ n).split('|') }}"), "['[x]', '[x]']");
+  EXPECT_EQ(marks("{{ (n ~ '|' ~ n).rsplit('|', 1) }}"), "['[x]', '[x]']");
+  EXPECT_EQ(marks("{{ '<{}|{:>3}|{:.1}|{}>'.format(n, n, u, l) }}"), "<[x]|  [x]|[ ]|['[p]', '[q]']>");
   EXPECT_EQ(marks("{{ l|join('-') }} {{ ['a', n]|join(n) }}"), "[p]-[q] a[xx]");
   EXPECT_EQ(marks("{{ d|tojson }}"), R"({"[k]": "[v\"w]"})");
   EXPECT_EQ(marks("{{ d|tojson(indent=1) }}"), "{\n \"[k]\": \"[v\\\"w]\"\n}");

@@ -113,6 +113,12 @@ struct MacroCall {
   std::vector<ExpressionPtr> arguments;
   std::vector<KeywordArgument> keywords;
 };
+/// text.format(1, a=2), whose arguments are named by the text.
+struct Format {
+  ExpressionPtr text;
+  std::vector<ExpressionPtr> arguments;
+  std::vector<KeywordArgument> keywords;
+};
 /// namespace(a=1) or dict(a=1), optionally with a dictionary to start from.
 struct Construction {
   bool makes_namespace = false;
@@ -127,7 +133,7 @@ struct Expression {
   Position at;
   std::uint32_t depth = 1;  ///< levels of nested expressions, including itself
   std::variant<Literal, Variable, Captured, ListLiteral, DictLiteral, Unary, Binary, Compare, Conditional, Attribute,
-               Subscript, Slice, Call, Test, MacroCall, Construction>
+               Subscript, Slice, Call, Test, MacroCall, Format, Construction>
       node;
 };
 

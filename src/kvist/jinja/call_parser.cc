@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kvist/jinja/expression_parser.h"
+#include "kvist/jinja/text_format.h"
 
 namespace kvist::jinja {
 namespace {
@@ -121,6 +122,27 @@ ExpressionParser::Parsed ExpressionParser::parse_construction(Position at, bool 
   return make(
       at,
       Construction{.makes_namespace = makes_namespace, .base = std::move(base), .entries = std::move(given.keywords)},
+      depth);
+}
+
+// A text that stands in the template is checked here, any other when it is formatted.
+ExpressionParser::Parsed ExpressionParser::parse_format(Position at, ExpressionPtr text) {
+  KVIST_TRY(GivenArguments given, parse_arguments());
+  const auto* literal = std::get_if<Literal>(&text->node);
+  if (literal != nullptr && literal->value.text() != nullptr) {
+    const Result<TextFormat> format = TextFormat::read(literal->value.text()->bytes());
+    if (!format) return fail_at(at, format.error().message);
+    if (format->positions() > given.positional.size())
+      return fail_at(at, fmt::format("format: {} fields, but {} arguments by position", format->positions(),
+                                     given.positional.size()));
+    for (const std::string_view name : format->names())
+      if (std::ranges::find(given.keywords, name, &KeywordArgument::name) == given.keywords.end())
+        return fail_at(at, fmt::format("format: there is no argument '{}'", name));
+  }
+  const std::uint32_t depth = std::max({text->depth, deepest_of(given.positional), deepest_of(given.keywords)});
+  return make(
+      at,
+      Format{.text = std::move(text), .arguments = std::move(given.positional), .keywords = std::move(given.keywords)},
       depth);
 }
 

@@ -7,6 +7,7 @@
 #include "kvist/jinja/functions.h"
 #include "kvist/jinja/interpreter.h"
 #include "kvist/jinja/operators.h"
+#include "kvist/jinja/text_format.h"
 
 namespace kvist::jinja {
 
@@ -146,6 +147,24 @@ Result<Value> Interpreter::eval(const MacroCall& node) {
     keywords.emplace_back(argument.name, std::move(value));
   }
   return call(*callable->macro, std::move(positional), std::move(keywords));
+}
+
+Result<Value> Interpreter::eval(const Format& node) {
+  KVIST_TRY(const Value text, eval(node.text));
+  if (text.text() == nullptr)
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} has no method 'format'", kind_of(text)));
+  std::vector<Value> arguments;
+  for (const ExpressionPtr& argument : node.arguments) {
+    KVIST_TRY(Value value, eval(argument));
+    arguments.push_back(std::move(value));
+  }
+  TextFormat::Named named;
+  for (const KeywordArgument& argument : node.keywords) {
+    KVIST_TRY(Value value, eval(argument.value));
+    named.emplace_back(argument.name, std::move(value));
+  }
+  KVIST_TRY(const TextFormat format, TextFormat::read(*meter_, text.text()->bytes()));
+  return format.apply(*meter_, *text.text(), arguments, named);
 }
 
 Result<Value> Interpreter::eval(const Construction& node) {

@@ -345,6 +345,7 @@ ExpressionParser::Parsed ExpressionParser::parse_attribute(ExpressionPtr object)
   }
   if (name.kind != TokenKind::kName) return fail_at(name.at, "expected a name or an index after '.'");
   if (tokens_->at_operator("(")) {
+    if (name.text == "format") return parse_format(name.at, std::move(object));
     const Function* method = find_method(name.text);
     if (method == nullptr)
       return fail_at(name.at,

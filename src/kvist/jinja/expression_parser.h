@@ -99,6 +99,7 @@ class ExpressionParser {
   Parsed parse_test(ExpressionPtr input);
   Parsed parse_named_call(Token name);
   Parsed parse_construction(Position at, bool makes_namespace);
+  Parsed parse_format(Position at, ExpressionPtr text);
   [[nodiscard]] bool test_argument_follows() const;
 
   struct GivenArguments {

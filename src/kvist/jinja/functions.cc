@@ -195,6 +195,7 @@ std::string known_names(FunctionKind kind) {
     case FunctionKind::kMethod:
       add(text_methods());
       add(kDictMethods);
+      names.emplace_back("format");
       break;
     case FunctionKind::kGlobal:
       add(kGlobals);

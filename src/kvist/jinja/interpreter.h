@@ -70,6 +70,7 @@ class Interpreter {
   Result<Value> eval(const Call& node);
   Result<Value> eval(const Test& node);
   Result<Value> eval(const MacroCall& node);
+  Result<Value> eval(const Format& node);
   Result<Value> eval(const Construction& node);
   Result<Value> call(const Macro& macro, std::vector<Value> positional,
                      std::vector<std::pair<std::string_view, Value>> keywords);
