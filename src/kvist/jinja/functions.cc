@@ -25,6 +25,7 @@ Result<Value> keys_method(const Invocation& call) {
 Result<Value> values_method(const Invocation& call) {
   KVIST_TRY(const Dict* dict, dict_of(call, "values"));
   std::vector<Value> values;
+  values.reserve(dict->entries.size());
   for (const auto& [key, value] : dict->entries) values.push_back(value);
   return make_list(*call.meter, std::move(values));
 }

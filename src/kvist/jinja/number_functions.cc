@@ -24,7 +24,7 @@ std::optional<double> parsed(std::string_view text) {
 }
 
 Result<Value> int_filter(const Invocation& call) {
-  const Value if_wrong = call.arguments[0].is_undefined() ? Value(std::int64_t{0}) : call.arguments[0];
+  Value if_wrong = call.arguments[0].is_undefined() ? Value(std::int64_t{0}) : call.arguments[0];
   if (call.input->is_integer()) return *call.input;
   if (const auto* flag = call.input->as<bool>()) return Value(std::int64_t{*flag ? 1 : 0});
   std::optional<double> number;
