@@ -79,6 +79,8 @@ TEST_F(WaitAdmissionTest, OneAtATimeIsLetInBehindAPromptThatMayHoldUpNobody) {
   EXPECT_FALSE(admits(60'000, {.first_token_within = seconds(1)}));
   EXPECT_FALSE(admits(60'000)) << "it has only just come";
   now_ += milliseconds(1'100);
+  EXPECT_FALSE(admits(60'000, {.priority = 3})) << "whose own bound is shorter";
+  EXPECT_FALSE(admits(60'000, {.first_token_within = seconds(1)}));
   EXPECT_TRUE(admits(60'000));
   routing::RoutedRequest probe = route(2);
   int let_in = 0;

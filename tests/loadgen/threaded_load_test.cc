@@ -109,15 +109,22 @@ TEST_F(ThreadedLoadTest, NoArrivalComesBehindAThreadsShareOfTheRequests) {
 }
 
 TEST_F(ThreadedLoadTest, SaysOnceThatItIsOverAndByWhom) {
-  std::vector<bool> over;
+  std::vector<std::optional<TimePoint>> over;
   make(3);
-  on_loop([&] { load_->on_over([&](bool by_itself) { over.push_back(by_itself); }); });
+  on_loop([&] { load_->on_over([&](std::optional<TimePoint> stopped) { over.push_back(stopped); }); });
   ASSERT_TRUE(start_load(3).has_value());
   await([&] { return server_->requests().size() >= 10; });
   EXPECT_THAT(start_load(3).error().message, HasSubstr("already running"));
-  on_loop([&] { load_->stop(true, {}); });
+  const TimePoint stopped = on_loop([&] {
+    const TimePoint now = net::now();
+    load_->stop(true, {});
+    return now;
+  });
   await([&] { return !over.empty(); });
-  EXPECT_THAT(on_loop([&] { return over; }), ::testing::ElementsAre(false));
+  ASSERT_THAT(on_loop([&] { return over; }), SizeIs(1));
+  ASSERT_TRUE(over.front().has_value());
+  EXPECT_GE(*over.front(), stopped);
+  EXPECT_LT(*over.front(), net::now());
   ASSERT_TRUE(start_load(3).has_value());
   on_loop([&] { load_->stop(false, {}); });
   await([&] { return over.size() == 2; });

@@ -156,6 +156,23 @@ TEST(PrefillQueue, WhoWasOvertakenHoldsUpNobody) {
   EXPECT_DOUBLE_EQ(queue.work().uncached, 5'100) << "it is still to be computed";
 }
 
+TEST(PrefillQueue, AWholeAnswerOvertakesToo) {
+  PrefillQueue queue;
+  const auto push = [&](std::uint64_t id, int now, bool streams) {
+    queue.push(
+        {.request = RequestId(id), .ready = at(now), .work = {.uncached = 900}, .streams = streams, .routed = at(now)});
+  };
+  push(1, 0, true);
+  push(2, 100, false);
+  push(3, 200, true);
+  queue.pass_before(at(100), at(400));
+  EXPECT_TRUE(queue.is_overtaken(RequestId(1), at(500)));
+  EXPECT_FALSE(queue.is_overtaken(RequestId(3), at(500))) << "it came later";
+  push(4, 600, false);
+  queue.on_first_token(RequestId(4), at(700));
+  EXPECT_FALSE(queue.is_overtaken(RequestId(3), at(900))) << "word of another gateway's is late";
+}
+
 TEST(PrefillQueue, KnowsAWorkerThatComputesOnePromptAfterTheOther) {
   PrefillQueue queue;
   std::uint64_t next = 0;

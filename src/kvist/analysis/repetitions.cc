@@ -93,9 +93,16 @@ HitRate hit_rate_of(const Analyses& all) {
       merged.*tokens += a->hit_rate.*tokens;
     }
   }
-  for (const auto pct :
-       {&HitRate::client_pct, &HitRate::turn_mean_pct, &HitRate::workers_pct, &HitRate::difference_points}) {
+  for (const auto pct : {&HitRate::workers_pct, &HitRate::difference_points})
     merged.*pct = mean_of(all, [&](const LevelAnalysis& a) { return a.hit_rate.*pct; });
+  // A repetition without cached tokens is one without hits, if another one shows that they are reported.
+  for (const auto pct : {&HitRate::client_pct, &HitRate::turn_mean_pct}) {
+    const bool any = std::ranges::any_of(all, [&](const LevelAnalysis* a) { return (a->hit_rate.*pct).has_value(); });
+    if (!any) continue;
+    merged.*pct = mean_of(all, [&](const LevelAnalysis& a) {
+      const HitRate& rate = a.hit_rate;
+      return rate.*pct || rate.client_prompt_tokens == 0 ? rate.*pct : std::optional(0.0);
+    });
   }
   return merged;
 }

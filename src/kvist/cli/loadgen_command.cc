@@ -49,7 +49,7 @@ class LoadgenRun {
  public:
   LoadgenRun(net::EventLoop& loop, loadgen::Load& service, const LoadOrder& order)
       : loop_(loop), service_(service), order_(order), timer_(loop), progress_(loop) {
-    service_.on_over([this](bool by_itself) { over(by_itself); });
+    service_.on_over([this](std::optional<TimePoint> stopped) { over(stopped); });
     service_.on_ended([this] { ended(); });
   }
 
@@ -66,9 +66,12 @@ class LoadgenRun {
     return {};
   }
 
-  /// Starts no new turns; those in flight may end within the request time-out. A second call breaks them off.
+  /// Starts no new turns; those in flight may end within the request time-out. A second call breaks them off, unless it
+  /// comes at once: a terminal that is closed and a parent that ends may both send a signal.
   void end() {
-    if (std::exchange(ending_, true)) return service_.stop(false, {});
+    const TimePoint before = std::exchange(told_, net::now());
+    if (std::exchange(ending_, true))
+      return told_ - before < net::EventLoop::kOneSignal ? void() : service_.stop(false, {});
     if (!stopped_by_others_) read_client();
     timer_.arm(net::now() + order_.workload.request_timeout, [this] { service_.stop(false, {}); });
     service_.stop(true, [this] { loop_.stop(); });
@@ -115,9 +118,11 @@ class LoadgenRun {
     loop_.stop();
   }
   /// What was measured is kept apart from that of a load that may be started next.
-  void over(bool by_itself) {
-    if (!started_ || by_itself || ending_ || std::exchange(stopped_by_others_, true)) return;
+  void over(std::optional<TimePoint> stopped) {
+    if (!started_ || !stopped || ending_ || std::exchange(stopped_by_others_, true)) return;
     read_client();
+    stopped_ = *stopped;
+    was_exhausted_ = false;
     samples_ = service_.take_samples();
     samples_refused_ = service_.progress(kProgressWindow).samples_refused;
   }
@@ -160,6 +165,7 @@ class LoadgenRun {
   bool was_exhausted_ = false;
   bool stopped_by_others_ = false;
   bool ending_ = false;
+  TimePoint told_;  // to end, for the last time
 };
 
 /// How each of several threads kept up.

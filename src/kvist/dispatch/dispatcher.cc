@@ -420,7 +420,7 @@ void Dispatcher::on_first_token(routing::RequestHandle attempt, TimePoint now) {
   constexpr double kTimes = 3;
   constexpr double kBeyondMs = 1'000;
   const routing::FirstTokenExpectation& expected = request->first_token;
-  if (options_.admission)
+  if (options_.admission && expected.in_order)
     admission_.on_first_token(expected.wait_ms, expected.ttft_ms, to_milliseconds(now - expected.routed));
   const bool late = to_milliseconds(now - expected.routed) > kTimes * expected.ttft_ms + kBeyondMs;
   fleet_->on_first_token(request->worker, router_->loads().load(request->worker).decoding, late);

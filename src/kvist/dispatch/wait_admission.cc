@@ -127,7 +127,7 @@ bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
     found.over_ms = found.limit_ms = 0;
   }
   if (is_choice) waits_too_long_ = found.reason == RefusalReason::kWait;
-  if (is_choice && waits_too_long_ && all.is_probe(candidate, now_)) return true;
+  if (is_choice && waits_too_long_ && is_anyones() && all.is_probe(candidate, now_)) return true;
   if (!came_) queue.turned_down = now_;
   if (!least_ || found.over_ms < least_->over_ms) least_ = found;
   return false;
@@ -206,8 +206,15 @@ bool WaitAdmission::is_probe(const routing::Candidate& candidate, TimePoint now)
   const double waited_ms = to_milliseconds(now - oldest->routed);
   const double pause_ms = std::max(to_milliseconds(kLeastProbePause), kProbePause * waited_ms);
   if (to_milliseconds(now - forecaster_->last_routed(candidate.worker)) < pause_ms) return false;
-  const double overdue_ms = to_milliseconds(now - oldest->first_token) - mean_standing_wait_ms(candidate);
-  return overdue_ms > 0 || !prompts.keeps_order();
+  if (to_milliseconds(now - oldest->first_token) > mean_standing_wait_ms(candidate)) return true;
+  // An engine that overtakes has the work of those who were overtaken too. So only who is short beside the oldest.
+  const double oldest_ms = to_milliseconds(oldest->first_token - oldest->routed);
+  return !prompts.keeps_order() && own_ms(candidate) < kProbeWork * oldest_ms;
+}
+
+// Whose bound is shorter than others' by its deadline, priority or share shall not wait longer than they.
+bool WaitAdmission::Check::is_anyones() const {
+  return profile_->first_token_within <= Duration(0) && priority_factor(profile_->priority) >= 1 && share_ <= 1;
 }
 
 bool WaitAdmission::is_cold(const routing::Candidate& candidate) const {

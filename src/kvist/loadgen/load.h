@@ -71,9 +71,12 @@ class Load {
   /// Sets what is called from the loop when a load has ended by itself: as many turns as were ordered were driven, or
   /// the source (a trace, a profile of arrivals) has nothing more to do, and nothing is in flight.
   virtual void on_ended(std::function<void()> ended) = 0;
-  /// Sets what is called when a load is over, whoever ended it, before another one can begin: nothing is in flight any
-  /// more, and take_samples() has all of it. It must not destroy the load. One that is started once needs none of it.
-  virtual void on_over(std::function<void(bool by_itself)> /*over*/) {}
+  /// Called when a load is over, whoever ended it, before another one can begin: nothing is in flight any more, and
+  /// take_samples() has all of it. `stopped`: when it was told to stop; nothing: it ended by itself. It must not
+  /// destroy the load.
+  using Over = std::function<void(std::optional<TimePoint> stopped)>;
+  /// A load that is started once never calls it.
+  virtual void on_over(Over /*over*/) {}
   /// Whether the load has sent its last turn by itself, so that only answers are awaited; true when idle.
   [[nodiscard]] virtual bool is_exhausted() const = 0;
   [[nodiscard]] virtual std::uint32_t in_flight() const = 0;

@@ -141,6 +141,7 @@ class ServiceImpl final : public Service, private TurnListener {
     recorder_.begin_run();
     warnings_.begin(recorder_.totals());
     noted_.reset();
+    stopped_at_.reset();
     refusals_.begin();
     monitor_.start();
     telemetry::log_info(kComponent, fmt::format("start: {}, seed {}, to {}", describe(), seed, target_.url));
@@ -181,6 +182,7 @@ class ServiceImpl final : public Service, private TurnListener {
   void stop(bool drain, std::function<void()> stopped) override {
     on_stopped_.push_back(std::move(stopped));
     if (!driver_) return finish_stop();
+    if (!stopped_at_) stopped_at_ = net::now();
     note_refusals();
     driver_->stop();
     planned_.clear();
@@ -191,7 +193,7 @@ class ServiceImpl final : public Service, private TurnListener {
   }
 
   void on_ended(std::function<void()> ended) override { on_ended_ = std::move(ended); }
-  void on_over(std::function<void(bool)> over) override { on_over_ = std::move(over); }
+  void on_over(Over over) override { on_over_ = std::move(over); }
   [[nodiscard]] const workload::Recorder& recorder() const override { return recorder_; }
   [[nodiscard]] bool is_exhausted() const override { return !driver_ || driver_->is_exhausted(); }
   [[nodiscard]] std::uint32_t in_flight() const override { return static_cast<std::uint32_t>(calls_.size()); }
@@ -264,7 +266,6 @@ class ServiceImpl final : public Service, private TurnListener {
     if (driver_->in_flight() == 0 && on_stopped_.empty()) end();
   }
 
-  /// Nothing is in flight, and nothing will be.
   void end() {
     const bool by_itself = on_stopped_.empty();
     finish_stop();
@@ -352,15 +353,14 @@ class ServiceImpl final : public Service, private TurnListener {
       driver_.reset();
       monitor_.stop();
       telemetry::log_info(kComponent, "stopped: nothing is in flight");
-      if (on_over_) on_over_(on_stopped_.empty());
+      if (on_over_) on_over_(stopped_at_);
     }
     for (std::function<void()>& stopped : std::exchange(on_stopped_, {})) {
       if (stopped) loop_.post(std::move(stopped));
     }
   }
 
-  /// Keeps what may be asked for after the end of a load. It is taken at the stop, because later more would seem to
-  /// wait.
+  /// What may be asked for after a load, as of its stop: later more would seem to wait.
   struct Refusals {
     workload::HeldBack held_back;
     std::optional<std::string> refused_starts;
@@ -459,7 +459,8 @@ class ServiceImpl final : public Service, private TurnListener {
       calls_;  // ordered, so that calls are abandoned in the order of their start
   std::vector<std::function<void()>> on_stopped_;
   std::function<void()> on_ended_;
-  std::function<void(bool)> on_over_;
+  Over on_over_;
+  std::optional<TimePoint> stopped_at_;  // of the load under way, by stop()
   ControlApi api_;
   std::unique_ptr<net::HttpServer>
       server_;  // last, so that it is destroyed first, with the requests that refer to the other members

@@ -85,7 +85,7 @@ class ThreadedLoadImpl final : public ThreadedLoad {
       parts_.push_back(std::make_unique<Part>(std::move(options)));
       KVIST_TRY_VOID(parts_.back()->create());
       parts_.back()->ask([this](Service& service) {
-        service.on_over([this](bool) { loop_.post(while_alive([this] { part_over(); })); });
+        service.on_over([this](std::optional<TimePoint>) { loop_.post(while_alive([this] { part_over(); })); });
       });
     }
     if (!options_.listens) return {};
@@ -136,7 +136,7 @@ class ThreadedLoadImpl final : public ThreadedLoad {
     if (running_ > 0)
       return fail(ErrorCode::kInvalidArgument, "already running: stop first, and await the end of the turns");
     KVIST_TRY_VOID(prepare(seed));
-    stopped_by_call_ = false;
+    stopped_at_.reset();
     changes_.clear();
     settings_ = settings_at(options_.workload, concurrency).then(settings);
     concurrency_ = settings.is_empty() ? concurrency : level_of(settings_);
@@ -147,7 +147,7 @@ class ThreadedLoadImpl final : public ThreadedLoad {
         ++running_;
         continue;
       }
-      stopped_by_call_ = true;
+      stopped_at_ = net::now();
       for (const auto& begun : parts_) begun->tell([](Service& service) { service.stop(false, {}); });
       return started;
     }
@@ -174,7 +174,7 @@ class ThreadedLoadImpl final : public ThreadedLoad {
   }
 
   void stop(bool drain, std::function<void()> stopped) override {
-    stopped_by_call_ = true;
+    if (!stopped_at_) stopped_at_ = net::now();
     const auto left = std::make_shared<std::size_t>(parts_.size());
     const auto one = [left, stopped = std::move(stopped)] {
       if (--*left == 0 && stopped) stopped();
@@ -185,7 +185,7 @@ class ThreadedLoadImpl final : public ThreadedLoad {
   }
 
   void on_ended(std::function<void()> ended) override { on_ended_ = std::move(ended); }
-  void on_over(std::function<void(bool)> over) override { on_over_ = std::move(over); }
+  void on_over(Over over) override { on_over_ = std::move(over); }
   [[nodiscard]] bool is_exhausted() const override {
     return std::ranges::all_of(parts_, [](const auto& part) {
       return part->ask([](const Service& service) { return service.is_exhausted(); });
@@ -305,20 +305,19 @@ class ThreadedLoadImpl final : public ThreadedLoad {
   /// A part has nothing more to do and nothing in flight.
   void part_over() {
     if (--running_ > 0) return;
-    const bool by_itself = !stopped_by_call_;
-    if (on_over_) on_over_(by_itself);
-    if (by_itself && on_ended_) on_ended_();
+    if (on_over_) on_over_(stopped_at_);
+    if (!stopped_at_ && on_ended_) on_ended_();
   }
 
   net::EventLoop& loop_;
   const ServiceOptions options_;
   std::optional<std::uint64_t> texts_seed_;
-  std::uint32_t concurrency_ = 0;  // of the last load, with its changes
-  workload::LoadChange settings_;  // the same
-  std::size_t running_ = 0;        // parts whose load is not over
-  bool stopped_by_call_ = false;
+  std::uint32_t concurrency_ = 0;        // of the last load, with its changes
+  workload::LoadChange settings_;        // the same
+  std::size_t running_ = 0;              // parts whose load is not over
+  std::optional<TimePoint> stopped_at_;  // of the last load, by a call
   std::function<void()> on_ended_;
-  std::function<void(bool)> on_over_;
+  Over on_over_;
   std::vector<workload::AppliedChange> changes_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // released on the loop's thread
   std::vector<std::unique_ptr<Part>> parts_;

@@ -93,6 +93,8 @@ void CacheKnowledge::match(std::span<const kv::BlockHash> prompt, const FleetVie
                            std::span<const std::uint32_t> in_flight, bool with_in_flight, TimePoint now,
                            CacheDepths& depths, std::initializer_list<PrefixUse::LookUp> besides) {
   if (now_ == TimePoint()) std::ranges::fill(heard_, now);  // when the first events came is not known
+  for (const WorkerId worker : heard_lately_) heard_[worker.value()] = now;
+  heard_lately_.clear();
   now_ = now;
   routed_.expire(now);
   recently_ended_.expire(now);
@@ -304,7 +306,8 @@ bool CacheKnowledge::blocks_were_due(const RoutedRequest& request, std::uint64_t
 void CacheKnowledge::on_event_news(WorkerId id, const EventNews& news) {
   Worker& worker = workers_[id.value()];
   if (news.batches > 0) {
-    heard_[id.value()] = now_;
+    // When that was is known with the next look-up, which may be much later than the last one.
+    if (std::exchange(heard_[id.value()], TimePoint::max()) != TimePoint::max()) heard_lately_.push_back(id);
     worker.event_batches += news.batches;
     worker.due_since.reset();
     worker.silent = false;

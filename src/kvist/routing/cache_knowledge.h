@@ -221,7 +221,8 @@ class CacheKnowledge {
   PredictedIndex recently_ended_;  // requests that ended a moment ago, whose last events may be under way
   std::vector<Worker> workers_;    // by WorkerId, as are the next
   std::vector<Weights> weights_;
-  std::vector<TimePoint> heard_;  // when the worker's last events came
+  std::vector<TimePoint> heard_;        // when the worker's last events came; the latest of all: since the last look-up
+  std::vector<WorkerId> heard_lately_;  // those
   // Whether the worker's events are exact, as of fleet_version_, and whether by the weights they are taken at their
   // word. With both, a look-up needs nothing else of it, so that in a large fleet it reads little memory.
   static constexpr std::uint8_t kEventsExact = 1, kTakenAtWord = 2, kSure = 3;

@@ -127,7 +127,7 @@ Forecaster::Room Forecaster::room(WorkerId id, const EngineLimits& limits, const
     const double blocks = limits.kv_blocks * worker.admission.usable_share(now);
     const OutputProgress& progress = loads_->progress(id);
     // An upper bound, which usually shows that there is room. The exact sum takes longer.
-    double answers = load.requests * lengths_.total_tokens(progress.farthest());
+    double answers = loads_->answers(id) * lengths_.total_tokens(progress.farthest());
     if (blocks - (static_cast<double>(load.prompt_blocks) + answers / block_size_) - asked < enough)
       answers = lengths_.total_tokens(progress);
     const double taken = static_cast<double>(load.prompt_blocks) + answers / block_size_;
@@ -244,7 +244,7 @@ void Forecaster::on_first_token(RoutedRequest& request, TimePoint now) {
   Worker& worker = workers_[request.worker.value()];
   PrefillQueue& prompts = worker.prompts;
   const double behind_ms = std::max(0.0, to_milliseconds(prompts.last_first_token() - expected.routed));
-  const bool in_order = came_in_order(request, now);
+  const bool in_order = expected.in_order = came_in_order(request, now);
   prompts.on_first_token(request.id, now);
   // Only requests that had a slot are learned from: the model would take a wait for a slot for slow prefill.
   if (in_order && expected.has_slot && !worker.admission.stalled() && !request.of_peer) {
@@ -286,6 +286,7 @@ void Forecaster::on_whole_answer(RoutedRequest& request, const WholeAnswer& answ
   PrefillQueue& prompts = workers_[id.value()].prompts;
   const double elapsed_ms = to_milliseconds(now - expected.routed);
   prompts.erase(request.id);
+  prompts.pass_before(expected.routed, now);
   if (!expected.has_slot || answer.tokens == 0 || elapsed_ms <= 0) return;
   const WholeAnswerSample sample = whole_answer_sample(request, answer, elapsed_ms, now);
   const LatencyModel& model = latency_.model(id);
@@ -360,8 +361,9 @@ void Forecaster::watch_admission(WorkerId id, double gap_ms, std::uint64_t conte
 void Forecaster::on_progress(const RoutedRequest& request, std::uint64_t tokens, TimePoint now) {
   const std::uint64_t before = request.output_tokens - std::min(request.output_tokens, tokens);
   lengths_.on_progress(before / request.choices, request.answer_tokens());
-  // The tokens of several choices come at once, which is no step.
-  if (!request.decoding || request.of_peer || request.choices > 1) return;
+  if (!request.decoding || request.of_peer) return;
+  // The tokens of several choices come at once, which is one step.
+  if (request.choices > 1 && request.answer_tokens() == before / request.choices) return;
   Worker& worker = workers_[request.worker.value()];
   if (worker.clock != request.id) {
     if (worker.clock != RequestId()) return;

@@ -18,7 +18,8 @@ void LoadTracker::add(const RoutedRequest& request) {
   own_blocks_[request.worker.value()] += request.own_blocks;
   ++load.requests;
   ++waiting_;
-  progress_[request.worker.value()].add(0);
+  further_choices_[request.worker.value()] += request.choices - 1;
+  progress_[request.worker.value()].add(0, request.choices);
   ++requests_;
 }
 
@@ -45,7 +46,7 @@ void LoadTracker::on_progress(RoutedRequest& request, std::uint64_t tokens) {
   WorkerLoad& load = loads_[request.worker.value()];
   const std::uint64_t before = request.answer_tokens();
   request.output_tokens += tokens;
-  progress_[request.worker.value()].advance(before, request.answer_tokens());
+  progress_[request.worker.value()].advance(before, request.answer_tokens(), request.choices);
   load.output_tokens += tokens;
   if (request.decoding) load.context_tokens += tokens;
 }
@@ -75,7 +76,8 @@ void LoadTracker::remove(const RoutedRequest& request) {
   load.output_tokens -= request.output_tokens;
   own_blocks_[request.worker.value()] -= request.own_blocks;
   --load.requests;
-  progress_[request.worker.value()].remove(request.answer_tokens());
+  further_choices_[request.worker.value()] -= request.choices - 1;
+  progress_[request.worker.value()].remove(request.answer_tokens(), request.choices);
   --requests_;
 }
 

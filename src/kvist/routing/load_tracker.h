@@ -30,7 +30,7 @@ struct WorkerLoad {
 class LoadTracker {
  public:
   explicit LoadTracker(std::size_t workers)
-      : loads_(workers), own_blocks_(workers), assumed_(workers), progress_(workers) {}
+      : loads_(workers), own_blocks_(workers), assumed_(workers), further_choices_(workers), progress_(workers) {}
 
   /// Adds the request to its worker's load. Requires: the request's worker and prompt are set.
   void add(const RoutedRequest& request);
@@ -51,7 +51,11 @@ class LoadTracker {
   [[nodiscard]] std::uint32_t assumed(WorkerId worker) const { return assumed_.at(worker.value()); }
   /// The sum of RoutedRequest::own_blocks of the worker's requests.
   [[nodiscard]] std::uint64_t own_blocks(WorkerId worker) const { return own_blocks_.at(worker.value()); }
-  /// How far the answers of the worker's requests are.
+  /// The answers of the worker's requests, each of its choices.
+  [[nodiscard]] std::uint32_t answers(WorkerId worker) const {
+    return loads_[worker.value()].requests + further_choices_[worker.value()];
+  }
+  /// How far they are.
   [[nodiscard]] const OutputProgress& progress(WorkerId worker) const { return progress_.at(worker.value()); }
   /// Sets depths[w] to the number of leading blocks of a prompt that requests on worker w use already. Requires:
   /// `depths` has one entry per worker.
@@ -79,10 +83,11 @@ class LoadTracker {
  private:
   void end_wait(const RoutedRequest& request);
 
-  std::vector<WorkerLoad> loads_;          // by WorkerId
-  std::vector<std::uint64_t> own_blocks_;  // by WorkerId
-  std::vector<std::uint32_t> assumed_;     // by WorkerId
-  std::vector<OutputProgress> progress_;   // by WorkerId
+  std::vector<WorkerLoad> loads_;               // by WorkerId
+  std::vector<std::uint64_t> own_blocks_;       // by WorkerId
+  std::vector<std::uint32_t> assumed_;          // by WorkerId
+  std::vector<std::uint32_t> further_choices_;  // by WorkerId: of its requests, beside the first of each
+  std::vector<OutputProgress> progress_;        // by WorkerId
   PrefixUse prompts_;
   std::size_t requests_ = 0;
   std::size_t waiting_ = 0;

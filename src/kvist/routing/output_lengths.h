@@ -28,14 +28,15 @@ inline constexpr std::size_t kBins = 120;
 /// given the length that the answer was last counted with. Threads: the router's.
 class OutputProgress {
  public:
-  void add(std::uint64_t tokens) { add_to(bin_of(tokens)); }
-  void remove(std::uint64_t tokens) { remove_from(bin_of(tokens)); }
-  void advance(std::uint64_t from, std::uint64_t to) {
+  // `answers`: so many, which are equally long.
+  void add(std::uint64_t tokens, std::uint32_t answers = 1) { add_to(bin_of(tokens), answers); }
+  void remove(std::uint64_t tokens, std::uint32_t answers = 1) { remove_from(bin_of(tokens), answers); }
+  void advance(std::uint64_t from, std::uint64_t to, std::uint32_t answers = 1) {
     const std::size_t before = bin_of(from);
     const std::size_t after = bin_of(to);
     if (before == after) return;
-    remove_from(before);
-    add_to(after);
+    remove_from(before, answers);
+    add_to(after, answers);
   }
   [[nodiscard]] std::uint32_t in_bin(std::size_t bin) const { return requests_[bin]; }
   /// The bin of the longest answer; the first bin if there are no answers.
@@ -58,11 +59,13 @@ class OutputProgress {
 
  private:
   static constexpr std::size_t kWords = (kBins + 63) / 64;
-  void add_to(std::size_t bin) {
-    if (requests_[bin]++ == 0) taken_[bin / 64] |= std::uint64_t{1} << (bin % 64);
+  void add_to(std::size_t bin, std::uint32_t answers) {
+    if (requests_[bin] == 0) taken_[bin / 64] |= std::uint64_t{1} << (bin % 64);
+    requests_[bin] += answers;
   }
-  void remove_from(std::size_t bin) {
-    if (--requests_[bin] == 0) taken_[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
+  void remove_from(std::size_t bin, std::uint32_t answers) {
+    requests_[bin] -= answers;
+    if (requests_[bin] == 0) taken_[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
   }
 
   std::array<std::uint32_t, kBins> requests_{};

@@ -41,11 +41,17 @@ class PrefillQueue {
   void on_first_token(RequestId request, TimePoint now) {
     const auto own = std::ranges::find(prompts_, request, &Prompt::request);
     if (own == prompts_.end()) return;
-    note_order(*own, own + 1, now);
-    for (auto earlier = prompts_.begin(); earlier != own; ++earlier)
-      if (earlier->streams && earlier->passed == TimePoint()) earlier->passed = now;
+    if (own->streams) {  // word of another gateway's is late
+      note_order(*own, own + 1, now);
+      for (auto earlier = prompts_.begin(); earlier != own; ++earlier) pass(*earlier, now);
+    }
     prompts_.erase(own);
     last_first_token_ = now;
+  }
+  /// A request that was routed then was answered as a whole.
+  void pass_before(TimePoint routed, TimePoint now) {
+    for (Prompt& prompt : prompts_)
+      if (prompt.routed < routed) pass(prompt, now);
   }
   /// Whether the worker is known to compute prompts one after the other: of late none was overtaken, and some had
   /// others behind them for kLongBehind or longer.
@@ -150,6 +156,9 @@ class PrefillQueue {
   }
 
  private:
+  static void pass(Prompt& prompt, TimePoint now) {
+    if (prompt.streams && prompt.passed == TimePoint()) prompt.passed = now;
+  }
   void note_order(const Prompt& own, std::vector<Prompt>::const_iterator later, TimePoint now) {
     if (is_overtaken(own, now)) {
       kept_order_ = 0;

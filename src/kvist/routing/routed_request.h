@@ -26,7 +26,8 @@ struct FirstTokenExpectation {
   PrefillSum routed_work = {};  ///< all prompts that the worker got before, as is the next
   PrefillSum unseen_work = {};  ///< of these, those whose answers are not streamed
   bool has_slot = false;
-  bool open = false;  ///< nothing of the answer has arrived yet
+  bool open = false;     ///< nothing of the answer has arrived yet
+  bool in_order = true;  ///< neither overtaken nor overtaking when its first token came (PrefillQueue)
 };
 
 /// How many tokens of the prompt each source let expect in the cache. Used by CacheKnowledge.

@@ -440,7 +440,7 @@ void Router::on_finished(RequestHandle handle, bool completed, TimePoint now) {
     caches_.on_peer_finished(*request, computed, now);
     --peer_requests_;
   } else {
-    caches_.on_finished(*request, computed, request->output_tokens, now);
+    caches_.on_finished(*request, computed, request->answer_tokens(), now);
     if (observer_ != nullptr) observer_->on_finished(*request, completed);
   }
   if (!computed) {
