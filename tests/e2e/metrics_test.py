@@ -116,7 +116,7 @@ def names_in(expression):
     """The metrics of a PromQL expression."""
     text = re.sub(r'"[^"]*"|\{[^}]*\}|\[[^\]]*\]|\b(?:by|on|without|group_left|ignoring) \([^)]*\)', " ", expression)
     return {name for name in re.findall(r"[a-zA-Z_:][a-zA-Z0-9_:]*", text)
-            if name not in {"sum", "rate", "increase", "max", "avg", "scalar", "histogram_quantile", "label_values", "instance", "class", "model", "or", "and", "le"}}
+            if name not in {"sum", "rate", "increase", "max", "avg", "scalar", "histogram_quantile", "label_values", "instance", "class", "model", "or", "and", "unless", "le"}}
 
 
 def the_files_for_a_deployment_are_good_and_name_metrics_that_exist():
@@ -147,6 +147,11 @@ def the_files_for_a_deployment_are_good_and_name_metrics_that_exist():
         assert len(names) > 15 and names <= known, (file, sorted(names - known))
 
 
+def alerts_fire_when_they_should():
+    done = subprocess.run([PROMTOOL, "test", "rules", ROOT / "tests" / "e2e" / "alerts.yaml"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, (done.stdout, done.stderr)
+
+
 if __name__ == "__main__":
     run([promtool_accepts_the_pages, requests_are_timed_by_model_worker_and_class, the_documentation_lists_exactly_the_names_of_the_pages,
-         the_files_for_a_deployment_are_good_and_name_metrics_that_exist])
+         the_files_for_a_deployment_are_good_and_name_metrics_that_exist, alerts_fire_when_they_should])
