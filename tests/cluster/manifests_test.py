@@ -23,7 +23,9 @@ SERVICE_MONITOR = {
                  "spec": {"type": "object", "required": ["selector", "endpoints"], "properties": {
                      "selector": {"type": "object", "properties": {"matchLabels": {"type": "object", "additionalProperties": {"type": "string"}}}},
                      "endpoints": {"type": "array", "items": {"type": "object", "properties": {
-                         "port": {"type": "string"}, "path": {"type": "string"}, "interval": {"type": "string"}}}}}}}}}}]}}
+                         "port": {"type": "string"}, "path": {"type": "string"}, "interval": {"type": "string"},
+                         "relabelings": {"type": "array", "items": {"type": "object", "properties": {
+                             "targetLabel": {"type": "string"}, "replacement": {"type": "string"}}}}}}}}}}}}]}}
 
 
 def run(*command, text=None):

@@ -116,7 +116,7 @@ def names_in(expression):
     """The metrics of a PromQL expression."""
     text = re.sub(r'"[^"]*"|\{[^}]*\}|\[[^\]]*\]|\b(?:by|on|without|group_left|ignoring) \([^)]*\)', " ", expression)
     return {name for name in re.findall(r"[a-zA-Z_:][a-zA-Z0-9_:]*", text)
-            if name not in {"sum", "rate", "increase", "max", "avg", "scalar", "histogram_quantile", "label_values", "instance", "class", "model", "or", "and", "unless", "le"}}
+            if name not in {"sum", "rate", "increase", "max", "avg", "scalar", "histogram_quantile", "label_values", "instance", "class", "model", "or", "and", "unless", "absent", "le"}}
 
 
 def the_files_for_a_deployment_are_good_and_name_metrics_that_exist():

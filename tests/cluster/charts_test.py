@@ -1,0 +1,36 @@
+"""What the charts make of values: rendered by helm alone, and the gateway's file given to a gateway. It needs no API server."""
+import subprocess
+import sys
+import tempfile
+
+import yaml
+
+from cluster import CACHE, ROOT, SKIPPED
+from deployment import run
+
+GATEWAY, PICKER = ROOT / "deploy" / "helm" / "kvist", ROOT / "deploy" / "helm" / "kvist-endpoint-picker"
+HELM = CACHE / "helm"
+
+
+def rendered(chart, values=None, release="kvist"):
+    """(kind, name) -> the object."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        yaml.safe_dump(values or {}, file)
+        file.flush()
+        done = subprocess.run([HELM, "template", release, chart, "-n", "llm", "-f", file.name], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(done.stdout) if each}
+
+
+def the_monitor_gives_the_job_the_name_that_the_alerts_want():
+    monitor = rendered(GATEWAY, {"serviceMonitor": {"enabled": True}}, release="blue")["ServiceMonitor", "blue-gateway"]
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["relabelings"] == [{"targetLabel": "job", "replacement": "kvist-gateway"}], endpoint
+    assert 'up{job="kvist-gateway"} == 0' in (ROOT / "deploy" / "prometheus" / "rules.yaml").read_text()
+
+
+if __name__ == "__main__":
+    if not HELM.exists():
+        print(f"{HELM} is missing: run scripts/install-cluster-test helm")
+        sys.exit(SKIPPED)
+    run([the_monitor_gives_the_job_the_name_that_the_alerts_want])
