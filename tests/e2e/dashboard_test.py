@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-from dashboard_browser import BROWSER_S, Server, browse
+from dashboard_browser import BROWSER_S, Server, browse, browse_with_a_made_up_server
 from deployment import BINARY, DEADLINE_S, deployment, read_line, request, run
 
 HERE = pathlib.Path(__file__).parent
@@ -129,4 +129,14 @@ def stored_runs_are_shown_and_compared():
             assert server.stop() == 0
 
 
-run([test for test in [a_deployment_is_driven_and_followed, markup_in_a_conversation_stays_text, a_running_sweep_is_followed, stored_runs_are_shown_and_compared] if len(sys.argv) < 3 or sys.argv[2] in test.__name__])
+def a_server_may_be_slow_or_go_away():
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(folder, "loadgen", "--target", "http://127.0.0.1:9", "--model", "test-model", "--port", 0)
+        try:
+            browse_with_a_made_up_server(server)
+        finally:
+            server.stop()
+
+
+run([test for test in [a_deployment_is_driven_and_followed, markup_in_a_conversation_stays_text, a_running_sweep_is_followed, stored_runs_are_shown_and_compared,
+                       a_server_may_be_slow_or_go_away] if len(sys.argv) < 3 or sys.argv[2] in test.__name__])

@@ -18,17 +18,20 @@ export function sliderMost(allowed: number, current: number, levels: readonly nu
   return Math.min(allowed, Math.ceil(wanted / step) * step);
 }
 
-/** A number with an input, and with a slider if it has a reach. Sends what is chosen, after a pause. */
+/** A number with an input, and with a slider if it has a reach. Sends where the slider comes to rest, and what was typed once it is complete. */
 class NumberControl {
   readonly element: HTMLElement;
   readonly input: HTMLInputElement;
   readonly slider: HTMLInputElement | undefined;
   #touched = -Infinity;
   #timer = 0;
+  /** What is typed and not yet sent: the first digit of a number is another number. */
+  #draft = false;
 
   constructor(id: string, label: string, note: string, withSlider: boolean, private readonly send: (value: number) => void) {
-    this.input = h("input", { type: "number", id, inputmode: "numeric", oninput: () => this.#take(this.input), onchange: () => this.#take(this.input) });
-    if (withSlider) this.slider = h("input", { type: "range", "aria-label": `${label}, slider`, id: `${id}-slider`, oninput: () => this.#take(this.slider!) });
+    this.input = h("input", { type: "number", id, inputmode: "numeric", onfocus: () => (this.#draft = false), oninput: () => this.#type(), onchange: () => this.#enter(),
+      onkeydown: (event) => (event as KeyboardEvent).key === "Enter" && this.#enter() });
+    if (withSlider) this.slider = h("input", { type: "range", "aria-label": `${label}, slider`, id: `${id}-slider`, oninput: () => this.#slide(this.slider!) });
     this.element = h("div", { class: "control" }, h("label", { for: id }, label), h("div", { class: "control-row" }, this.slider, this.input), note && h("small", {}, note));
   }
 
@@ -49,18 +52,34 @@ class NumberControl {
   }
 
   #held(): boolean {
-    return performance.now() - this.#touched < HANDS_OFF_MS;
+    return performance.now() - this.#touched < HANDS_OFF_MS || (this.#draft && document.activeElement === this.input);
   }
 
-  #take(from: HTMLInputElement): void {
+  #slide(slider: HTMLInputElement): void {
     this.#touched = performance.now();
-    if (this.slider && from === this.slider) this.input.value = from.value;
-    if (this.slider && from === this.input) this.slider.value = from.value;
+    this.#draft = false;
+    this.input.value = slider.value;
     window.clearTimeout(this.#timer);
-    this.#timer = window.setTimeout(() => {
-      if (from.value === "" || !from.checkValidity()) return;
-      this.send(Number(from.value));
-    }, SEND_AFTER_MS);
+    this.#timer = window.setTimeout(() => this.send(Number(slider.value)), SEND_AFTER_MS);
+  }
+
+  #type(): void {
+    this.#touched = performance.now();
+    this.#draft = true;
+    window.clearTimeout(this.#timer);
+  }
+
+  /** By the Enter key, by leaving the field, by its arrows. */
+  #enter(): void {
+    if (!this.#draft || !this.input.reportValidity()) return;
+    this.#draft = false;
+    if (this.input.value === "") {
+      this.#touched = -Infinity;  // nothing was chosen: the server's value comes back
+      return;
+    }
+    this.#touched = performance.now();
+    if (this.slider) this.slider.value = this.input.value;
+    this.send(Number(this.input.value));
   }
 }
 

@@ -1,0 +1,98 @@
+// The page with a server that is made up here: one that answers late, goes away, or is another one afterwards. Usage: node dashboard_slow.mjs URL,
+// of a server that has the page's files.
+import assert from 'node:assert/strict';
+import { chromium } from 'playwright-core';
+import { eventually, sleep } from './dashboard_page.mjs';
+
+const url = process.argv[2].replace(/#.*/, '');
+const CHROMIUM = process.env.KVIST_TEST_CHROMIUM ?? '/usr/bin/chromium';
+const browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
+
+const CONTROLS = { start: true, stop: true, concurrency: { min: 1, max: 4096, live: true }, rate_per_s: { min: 0, max: 1000, live: true }, modes: ['kv'], token_required: false };
+
+/** A page whose socket speaks with `answer`, which gets each command and a function for its result. */
+class MadeUp {
+  commands = [];
+  sockets = [];
+  errors = [];
+  serverId = 'first';
+  users = 24;
+
+  static async open(hash, answer = () => undefined) {
+    const made = new MadeUp();
+    made.page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+    made.page.on('pageerror', (error) => made.errors.push(String(error)));
+    await made.page.routeWebSocket(/\/ws$/, (socket) => made.#serve(socket, answer));
+    await made.page.goto(url + hash);
+    return made;
+  }
+
+  #serve(socket, answer) {
+    const send = (message) => {
+      try {
+        socket.send(JSON.stringify(message));
+      } catch {
+        clearInterval(samples);  // the page has gone
+      }
+    };
+    this.sockets.push(socket);
+    socket.onMessage((text) => {
+      const command = JSON.parse(text);
+      this.commands.push(command);
+      const reply = (result) => send({ type: 'reply', id: command.id, ok: true, result });
+      if (!answer(command, reply)) reply(command.command === 'runs' ? { runs: [] } : {});
+    });
+    send({ type: 'hello', protocol: 1, version: 'x', server_id: this.serverId, source: 'up', title: 'made up', now_ms: Date.now(), window_s: 30, has: {}, slo: [], history: [], controls: CONTROLS });
+    let seq = 0;
+    const sample = () => send({ type: 'sample', seq: ++seq, t_ms: Date.now(), live: {}, load: { state: 'running', concurrency: this.users, open: false } });
+    const samples = setInterval(sample, 250);
+    sample();
+  }
+
+  async close() {
+    assert.deepEqual(this.errors, []);
+    await this.page.close();
+  }
+}
+
+/** The first digits of a number are another number. */
+async function whatIsTypedIsSentWhenItIsComplete() {
+  const sent = [];
+  const made = await MadeUp.open('#/live', (command, reply) => {
+    if (command.command !== 'set_concurrency') return false;
+    sent.push(made.users = command.concurrency);
+    reply({});
+    return true;
+  });
+  const field = made.page.locator('#concurrency');
+  await eventually('the page shows the number of users', async () => (await field.inputValue()) === '24');
+  await field.click();
+  await field.selectText();
+  await field.pressSequentially('36', { delay: 400 });
+  await sleep(2000);  // longer than the page keeps its hands off a control
+  assert.equal(await field.inputValue(), '36');
+  assert.deepEqual(sent, []);
+  await field.press('Enter');
+  await eventually('Enter sends it', () => sent.length > 0);
+  await field.selectText();
+  await field.pressSequentially('99999');
+  await field.press('Tab');
+  await sleep(500);
+  await field.fill('40');
+  await field.press('Tab');
+  await eventually('leaving the field sends it', () => sent.length > 1);
+  await made.page.locator('#concurrency-slider').focus();
+  await made.page.keyboard.press('ArrowRight');
+  await eventually('the slider sends where it stays', () => sent.length > 2);
+  await sleep(500);
+  assert.deepEqual(sent, [36, 40, 41]);
+  await made.close();
+}
+
+for (const test of [whatIsTypedIsSentWhenItIsComplete]) {
+  await test();
+  console.error(`ok      ${test.name}`);
+}
+await browser.close();
+process.stdout.write('passed\n');
+process.exit(0);
