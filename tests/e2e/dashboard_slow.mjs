@@ -89,7 +89,50 @@ async function whatIsTypedIsSentWhenItIsComplete() {
   await made.close();
 }
 
-for (const test of [whatIsTypedIsSentWhenItIsComplete]) {
+const NAMES = { '0-1': 'A', '0-2': 'B', '0-3': 'C' };
+const summary = (run) => ({ run, name: NAMES[run], finished: true, simulated: false, modes: ['kv'], concurrencies: [1], levels: 1 });
+const runOf = (run, name = NAMES[run]) => ({ ...summary(run), name, figures: [{ figure: 'ttft_p95_ms', title: 'TTFT p95', unit: 'ms' }],
+  modes: [{ mode: 'kv', title: `KV of ${name}`, levels: [{ concurrency: 1, figures: { ttft_p95_ms: { value: 5 } }, level_ids: [1], remarks: [] }] }], files: [] });
+
+/** Answers with the runs above; `late(command)`: milliseconds until a run is answered. */
+function runs(late = () => 0) {
+  return (command, reply) => {
+    if (command.command === 'runs') reply({ runs: Object.keys(NAMES).map(summary) });
+    else if (command.command === 'run') setTimeout(() => reply(runOf(command.run)), late(command));
+    else if (command.command === 'compare') reply({ baseline: command.baseline, candidate: command.candidate, levels: [] });
+    else return false;
+    return true;
+  };
+}
+
+const title = (made) => made.page.locator('.run h2').first().innerText();
+
+/** Canvases that the page holds, shown or not. */
+async function canvases(page) {
+  const devtools = await page.context().newCDPSession(page);
+  await devtools.send('HeapProfiler.collectGarbage');
+  const { result } = await devtools.send('Runtime.evaluate', { expression: 'HTMLCanvasElement.prototype' });
+  const { objects } = await devtools.send('Runtime.queryObjects', { prototypeObjectId: result.objectId });
+  const { result: all } = await devtools.send('Runtime.callFunctionOn', { objectId: objects.objectId, functionDeclaration: 'function () { return this.length; }', returnByValue: true });
+  await devtools.detach();
+  return all.value;
+}
+
+async function plotsThatAreGoneTakeNoMemory() {
+  const made = await MadeUp.open('#/sweeps/0-1', runs());
+  const choose = async (run) => {
+    await made.page.evaluate((hash) => { location.hash = hash; }, `#/sweeps/${run}`);
+    await eventually(`run ${run} is on show`, async () => (await title(made)) === NAMES[run] && (await made.page.locator('.run .plots canvas').count()) === 1);
+  };
+  await choose('0-1');
+  const before = await canvases(made.page);
+  for (let i = 0; i < 10; i++) await choose(i % 2 === 0 ? '0-2' : '0-1');
+  const after = await canvases(made.page);
+  assert.ok(after <= before + 2, `${before} canvases, and ${after} after ten other runs`);
+  await made.close();
+}
+
+for (const test of [whatIsTypedIsSentWhenItIsComplete, plotsThatAreGoneTakeNoMemory]) {
   await test();
   console.error(`ok      ${test.name}`);
 }

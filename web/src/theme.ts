@@ -39,8 +39,10 @@ export function setTheme(next: Theme): void {
   apply();
 }
 
-export function onThemeChange(listener: () => void): void {
+/** Returns what ends it. */
+export function onThemeChange(listener: () => void): () => void {
   listeners.add(listener);
+  return () => listeners.delete(listener);
 }
 
 /** The value of a custom property of the style sheet, such as "--live". */

@@ -31,6 +31,8 @@ export class CurvePlot {
   readonly #readout = h("span", { class: "plot-readout" });
   readonly #box = h("div", { class: "plot-canvas", role: "img" });
   readonly #title = h("span", { class: "plot-title" });
+  readonly #observer = new ResizeObserver(() => this.#draw());
+  readonly #forgetTheme = onThemeChange(() => this.#plot?.redraw(false, true));
   #plot: uPlot | undefined;
   #curves: readonly Curve[] = [];
   #text: (value: number) => string = String;
@@ -39,8 +41,15 @@ export class CurvePlot {
   constructor(title: string) {
     setText(this.#title, title);
     this.element = h("figure", { class: "plot" }, h("figcaption", { class: "plot-heading" }, this.#title, this.#readout), this.#box);
-    new ResizeObserver(() => this.#draw()).observe(this.#box);
-    onThemeChange(() => this.#plot?.redraw(false, true));
+    this.#observer.observe(this.#box);
+  }
+
+  /** Who takes its element from the page calls this: page, theme and uPlot's own listeners would keep the canvas. */
+  destroy(): void {
+    this.#observer.disconnect();
+    this.#forgetTheme();
+    this.#plot?.destroy();
+    this.#plot = undefined;
   }
 
   show(curves: readonly Curve[], text: (value: number) => string, axisText: (value: number) => string): void {

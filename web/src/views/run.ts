@@ -46,6 +46,7 @@ export class RunView {
   readonly #tables = h("div", {});
   readonly #level: LevelView;
   readonly #more = h("button", { type: "button", class: "link", onclick: () => this.#showAll() }, "all figures");
+  #drawn: CurvePlot[] = [];
   #run: Run | null = null;
   #other: Run | null = null;
   #comparison: Comparison | null = null;
@@ -91,7 +92,8 @@ export class RunView {
     this.#wanted = "";
     this.#run = null;
     setText(this.#title, "A run");
-    for (const part of [this.#files, this.#plots, this.#tables]) replaceChildren(part);
+    this.#clearPlots();
+    for (const part of [this.#files, this.#tables]) replaceChildren(part);
     this.#more.hidden = this.#compareBox.hidden = true;
     this.#level.close();
     setText(this.#line, "");
@@ -137,12 +139,20 @@ export class RunView {
     const shown = this.#all || first.length === 0 ? run.figures : first;
     this.#more.hidden = first.length === 0 || first.length === run.figures.length;
     setText(this.#more, this.#all ? "fewer figures" : `all ${run.figures.length} figures`);
+    this.#clearPlots();
     replaceChildren(this.#plots, ...shown.map((figure) => this.#plot(run, figure)));
     replaceChildren(this.#tables, this.#comparison && comparisonTable(this.#comparison, run.figures, this.#other?.name ?? ""), levelTable(run, (level, title) => this.#level.open(run.run, level, title)));
   }
 
+  #clearPlots(): void {
+    for (const plot of this.#drawn) plot.destroy();
+    this.#drawn = [];
+    replaceChildren(this.#plots);
+  }
+
   #plot(run: Run, figure: RunFigure): HTMLElement {
     const plot = new CurvePlot(figure.title);
+    this.#drawn.push(plot);
     const links = plotLinks(run.run, figure.figure, run.files, (text) => this.context.tell(text));
     if (links) plot.element.querySelector("figcaption")!.append(links);
     plot.show(curves(run, figure.figure, this.#other), figureText(figure), figure.unit === "ms" ? axisMilliseconds : axisNumber);
