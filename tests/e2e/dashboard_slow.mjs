@@ -132,7 +132,31 @@ async function plotsThatAreGoneTakeNoMemory() {
   await made.close();
 }
 
-for (const test of [whatIsTypedIsSentWhenItIsComplete, plotsThatAreGoneTakeNoMemory]) {
+async function aRunIsAskedForAgain() {
+  let answers = false;
+  const made = await MadeUp.open('#/sweeps/0-1', runs(() => (answers ? 0 : 60_000)));
+  await eventually('the run is asked for', () => made.commands.some((command) => command.command === 'run'));
+  answers = true;
+  await made.sockets[0].close({ code: 1001 });
+  await eventually('the run is on show after the connection was lost', async () => (await title(made)) === 'A');
+  assert.equal(made.commands.filter((command) => command.command === 'run').length, 2);
+  // What is on show stays while the same server comes back.
+  await made.sockets[1].close({ code: 1001 });
+  await eventually('it is connected again', () => made.sockets.length === 3);
+  await eventually('it is greeted', () => made.page.locator('.connection[data-state="open"]').isVisible());
+  await sleep(1000);  // in which it would have asked
+  assert.equal(await title(made), 'A');
+  assert.equal(made.commands.filter((command) => command.command === 'run').length, 2);
+  // Another server has another run of that id.
+  made.serverId = 'second';
+  NAMES['0-1'] = 'another';
+  await made.sockets[2].close({ code: 1001 });
+  await eventually('the other server\'s run is on show', async () => (await title(made)) === 'another');
+  NAMES['0-1'] = 'A';
+  await made.close();
+}
+
+for (const test of [whatIsTypedIsSentWhenItIsComplete, plotsThatAreGoneTakeNoMemory, aRunIsAskedForAgain]) {
   await test();
   console.error(`ok      ${test.name}`);
 }

@@ -22,6 +22,9 @@ export interface Listener {
   onLost(retryAtMs: number, attempts: number, reason: string): void;
 }
 
+/** Why there is no answer: nobody said no, and another connection may bring it. */
+export class NotConnected extends Error {}
+
 interface Question {
   resolve(result: unknown): void;
   reject(error: Error): void;
@@ -94,7 +97,7 @@ export class Connection {
 
   #send(message: Record<string, unknown>): Promise<unknown> {
     const socket = this.#socket;
-    if (!socket || socket.readyState !== WebSocket.OPEN) return Promise.reject(new Error("not connected"));
+    if (!socket || socket.readyState !== WebSocket.OPEN) return Promise.reject(new NotConnected("not connected"));
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
       const timer = window.setTimeout(() => this.#settle(id)?.reject(new Error("no answer came")), answerMs(message["command"]));
@@ -148,7 +151,7 @@ export class Connection {
     if (socket !== this.#socket) return;
     this.#socket = undefined;
     window.clearTimeout(this.#silence);
-    for (const id of [...this.#questions.keys()]) this.#settle(id)?.reject(new Error("the connection was lost"));
+    for (const id of [...this.#questions.keys()]) this.#settle(id)?.reject(new NotConnected("the connection was lost"));
     const pause = pauseMs(this.#attempts++);
     this.listener.onLost(Date.now() + pause, this.#attempts, reason);
     window.setTimeout(() => this.retry(), pause);

@@ -1,5 +1,6 @@
 // A finished run: its figures as curves over the load with their intervals, modes beside each other, another run's dashed.
 import { figureText } from "../compared.ts";
+import { NotConnected } from "../connection.ts";
 import type { Context } from "../context.ts";
 import { h, replaceChildren, setText } from "../dom.ts";
 import { axisMilliseconds, axisNumber, plural, UNKNOWN } from "../format.ts";
@@ -83,7 +84,7 @@ export class RunView {
       (error: Error) => {
         if (this.#wanted !== id) return;
         this.close(error.message);
-        this.#wanted = id;  // not asked again until another is chosen
+        if (!(error instanceof NotConnected)) this.#wanted = id;  // not asked again until another is chosen
       },
     );
   }

@@ -39,6 +39,7 @@ export class SweepsView implements View {
   #asked = -Infinity;
   #wanted = "";
   #levelsStored = "";
+  #server = "";
 
   constructor(private readonly context: Context) {
     this.#progress = new SweepProgressView(context);
@@ -62,6 +63,7 @@ export class SweepsView implements View {
 
   show(): void {
     this.#progress.show();
+    this.#noticeServer();
     this.#ask();
     const runs = this.#runs ?? [];
     this.#table.hidden = runs.length === 0;
@@ -73,6 +75,19 @@ export class SweepsView implements View {
     if (only !== "" && this.context.store.connection.state === "open") this.#run.open(only);
     this.#run.offer(runs);
     this.#followSweep();
+  }
+
+  /** Another server has other runs, under the same ids. */
+  #noticeServer(): void {
+    const server = this.context.store.hello?.server_id ?? "";
+    if (server === this.#server) return;
+    if (this.#server !== "") {
+      this.#runs = null;
+      this.#asked = -Infinity;
+      this.#levelsStored = "";
+      this.#run.close("Choose a run from the list to see its curves.");
+    }
+    this.#server = server;
   }
 
   #followSweep(): void {
