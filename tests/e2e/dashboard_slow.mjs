@@ -156,7 +156,25 @@ async function aRunIsAskedForAgain() {
   await made.close();
 }
 
-for (const test of [whatIsTypedIsSentWhenItIsComplete, plotsThatAreGoneTakeNoMemory, aRunIsAskedForAgain]) {
+async function aLateComparisonIsNotDrawnOverAnotherRun() {
+  const made = await MadeUp.open('#/sweeps/0-1', runs((command) => (command.run === '0-2' ? 2000 : 0)));
+  await eventually('the first run is on show', async () => (await title(made)) === 'A');
+  const plot = made.page.locator('.run .plots .plot-canvas').first();
+  await made.page.selectOption('#compare-run', '0-2');
+  await eventually('the other is asked for', () => made.commands.some((command) => command.run === '0-2'));
+  await made.page.evaluate(() => { location.hash = '#/sweeps/0-3'; });
+  await eventually('the third run is on show', async () => (await title(made)) === 'C');
+  assert.equal(await made.page.locator('#compare-run').inputValue(), '');
+  await sleep(2500);
+  assert.equal(await plot.getAttribute('aria-label'), 'TTFT p95: KV of C 5.00 ms at 1');
+  assert.equal(made.commands.filter((command) => command.command === 'compare').length, 0);
+  await made.page.selectOption('#compare-run', '0-1');
+  await eventually('one that is waited for is drawn', async () => /KV of A ′/.test(await plot.getAttribute('aria-label')));
+  assert.deepEqual(made.commands.filter((command) => command.command === 'compare').map(({ baseline, candidate }) => [baseline, candidate]), [['0-1', '0-3']]);
+  await made.close();
+}
+
+for (const test of [whatIsTypedIsSentWhenItIsComplete, plotsThatAreGoneTakeNoMemory, aRunIsAskedForAgain, aLateComparisonIsNotDrawnOverAnotherRun]) {
   await test();
   console.error(`ok      ${test.name}`);
 }

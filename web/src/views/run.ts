@@ -65,7 +65,6 @@ export class RunView {
     if (this.#wanted === id) return;
     this.close("Reading the run and computing its intervals; millions of turns take minutes …");
     this.#wanted = id;
-    this.#other = this.#comparison = null;
     this.#ask(id);
   }
 
@@ -91,7 +90,8 @@ export class RunView {
 
   close(text: string): void {
     this.#wanted = "";
-    this.#run = null;
+    this.#run = this.#other = this.#comparison = null;
+    this.#compare.value = "";
     setText(this.#title, "A run");
     this.#clearPlots();
     for (const part of [this.#files, this.#tables]) replaceChildren(part);
@@ -108,19 +108,29 @@ export class RunView {
     const known = [...this.#compare.options].slice(1).map((option) => option.value).join();
     this.#compareBox.hidden = this.#run === null || others.length === 0;
     if (others.map((run) => run.run).join() === known) return;
+    const chosen = this.#compare.value;
     replaceChildren(this.#compare, h("option", { value: "" }, "no other run"), ...others.map((run) => h("option", { value: run.run }, runTitle(run))));
+    if (others.some((run) => run.run === chosen)) this.#compare.value = chosen;
   }
 
   async #compareWith(id: string): Promise<void> {
-    this.#other = this.#comparison = null;
+    const run = this.#wanted;
+    const isWanted = () => this.#wanted === run && this.#compare.value === id;
+    const { connection } = this.context;
+    let other: Run | null = null;
+    let comparison: Comparison | null = null;
     try {
       if (id !== "" && this.#run) {
-        this.#other = await this.context.connection.ask("run", { run: id }, runReader);
-        this.#comparison = await this.context.connection.ask("compare", { baseline: id, candidate: this.#run.run }, comparisonReader);
+        other = await connection.ask("run", { run: id }, runReader);
+        if (!isWanted()) return;
+        comparison = await connection.ask("compare", { baseline: id, candidate: run }, comparisonReader);
       }
     } catch (error) {
-      this.context.tell((error as Error).message);
+      if (isWanted()) this.context.tell((error as Error).message);
     }
+    if (!isWanted()) return;  // an answer may take minutes, and another run be on show by then
+    this.#other = other;
+    this.#comparison = comparison;
     this.#draw();
   }
 
