@@ -61,6 +61,32 @@ def wrong_settings_are_named():
                 assert doctor("-f", file, "--timeout", "3s")[1] == wanted, (changed, doctor("-f", file))
 
 
+def alive_is_what_health_says():
+    """With a worker down and keys for administration, of which an examination makes errors."""
+    def alive(url):
+        return subprocess.run([BINARY, "doctor", "--gateway", url, "--alive"], capture_output=True, text=True, timeout=100)
+
+    with tempfile.TemporaryDirectory() as folder, deployment(gateway=False, workers=1) as (_, workers):
+        created = subprocess.run([BINARY, "key", "create", "--name", "operator"], capture_output=True, text=True, check=True)
+        (pathlib.Path(folder) / "admin.keys").write_text(created.stdout.splitlines()[1] + "\n")
+        config = gateway_config(workers, "kv") + "    - {name: gone, url: 'http://127.0.0.1:9'}\n  api_keys: {admin_file: admin.keys}\n"
+        gateway = Process(folder, "gateway", "gateway", config)
+        try:
+            eventually(lambda: request(gateway.admin + "/health")[0] == 200, "it takes requests")
+            assert request(gateway.admin + "/admin/status")[0] == 401
+            for url in (gateway.admin, gateway.admin + "/", gateway.url):
+                done = alive(url)
+                assert (done.returncode, done.stdout) == (0, "alive\n"), done
+            workers[0].stop()
+            eventually(lambda: request(gateway.admin + "/health")[0] == 503, "no worker is left")
+            done = alive(gateway.admin)
+            assert done.returncode == 1 and "/health answers 503" in done.stderr, done
+        finally:
+            gateway.stop()
+        done = alive(gateway.admin)
+        assert done.returncode == 1 and "refused" in done.stderr, done
+
+
 def a_profile_that_is_none_is_named_before_the_start():
     for setting, wanted in (("speculation: {drafter: eagle4}", 'no drafter "eagle4"; did you mean eagle3?'),
                             ("profile: {gpu: h100, model: llama, engine: trtllm}", 'unknown model "llama"')):
@@ -152,6 +178,6 @@ def other_files_and_what_cannot_be_examined():
 
 
 if __name__ == "__main__":
-    run([a_good_file_and_a_good_gateway, wrong_settings_are_named, a_profile_that_is_none_is_named_before_the_start,
+    run([a_good_file_and_a_good_gateway, alive_is_what_health_says, wrong_settings_are_named, a_profile_that_is_none_is_named_before_the_start,
          a_gateway_without_events_says_so_in_its_log, another_tokenizer_is_noticed, a_running_gateway_tells_of_its_workers,
          beside_its_own_gateway_the_ports_are_no_error, workers_behind_dns_names_are_examined, other_files_and_what_cannot_be_examined])

@@ -127,7 +127,7 @@ def it_serves_a_routed_request():
         status = gateway.status()
         check("as that user, without capabilities, and it can get none", all(re.search(pattern, status, re.M) for pattern in
               (rf"^Uid:\s+{USER}\s+{USER}", r"^CapEff:\s+0+$", r"^CapBnd:\s+0+$", r"^NoNewPrivs:\s+1$")))
-        healthy = gateway.execute("/usr/bin/kvist", "doctor", "--gateway", f"http://127.0.0.1:{port['admin']}")
+        healthy = gateway.execute("/usr/bin/kvist", "doctor", "--gateway", f"http://127.0.0.1:{port['admin']}", "--alive")
         check("the health check says that it is well", healthy.returncode == 0, healthy.stdout.strip().splitlines()[-1] if healthy.stdout else healthy.stderr)
         refused = gateway.execute("/usr/bin/kvist", "model", "create", "/usr/share/model", "--size", "tiny")
         check("nothing can be written to the root", refused.returncode != 0 and "ead-only" in refused.stderr + refused.stdout, (refused.stderr or refused.stdout).strip().splitlines()[-1])

@@ -56,9 +56,11 @@ struct DoctorArguments {
   std::string api_key_file;  ///< its first line is the key for that; empty: none is sent
   TlsArguments tls;          ///< of that listener
   std::string timeout;       ///< of each question, with a unit; empty: 5 s
+  bool alive = false;        ///< only whether the gateway takes requests
   bool json = false;
 };
-/// `kvist doctor -f FILE | --gateway URL`: prints what is wrong. Fails if that is an error rather than a warning.
+/// `kvist doctor -f FILE | --gateway URL`: prints what is wrong. Fails if that is an error rather than a warning; with
+/// `--alive`, if the gateway does not take requests.
 [[nodiscard]] Result<void> run_doctor(const DoctorArguments& arguments);
 
 struct ModelCreateArguments {

@@ -23,6 +23,11 @@ Result<void> run_doctor(const DoctorArguments& arguments) {
   if (!arguments.timeout.empty()) {
     KVIST_TRY(options.timeout, parse_duration(arguments.timeout, "--timeout"));
   }
+  if (arguments.alive) {
+    KVIST_TRY_VOID(doctor::ask_whether_alive(arguments.gateway, options));
+    print_line("alive");
+    return {};
+  }
   if (!arguments.api_key_file.empty()) {
     KVIST_TRY(options.api_key, net::read_bearer_key(arguments.api_key_file));
   }

@@ -383,12 +383,16 @@ class CommandLine {
     CLI::App* command = app_.add_subcommand("doctor", "what is wrong with a file or a running deployment");
     auto* file =
         command->add_option("-f,--file", doctor_.file, "file with a `gateway:`, `deployment:` or `worker:` mapping");
-    command->add_option("--gateway", doctor_.gateway, "URL of a running gateway's listener for administration")
-        ->excludes(file);
+    auto* gateway =
+        command->add_option("--gateway", doctor_.gateway, "URL of a running gateway's listener for administration")
+            ->excludes(file);
     command->add_option("--api-key-file", doctor_.api_key_file, "file whose first line is the key for administration");
     add_tls_options(*command, doctor_.tls, "the gateway");
     command->add_option("--timeout", doctor_.timeout, "of each question to a peer, with a unit; without it, 5 s");
-    command->add_flag("--json", doctor_.json, "for programs");
+    auto* json = command->add_flag("--json", doctor_.json, "for programs");
+    command->add_flag("--alive", doctor_.alive, "only whether the gateway takes requests, by its /health; needs no key")
+        ->needs(gateway)
+        ->excludes(json);
     command->callback([this] { action_ = [this] { return run_doctor(doctor_); }; });
   }
 

@@ -388,4 +388,12 @@ Result<Snapshot> collect_from_gateway(std::string url, const CollectOptions& opt
   return snapshot;
 }
 
+Result<void> ask_whether_alive(const std::string& url, const CollectOptions& options) {
+  const std::string asked = without_slashes(url) + "/health";
+  KVIST_TRY(const net::HttpResponse answer, net::fetch_blocking("GET", asked, "", options.timeout, {}, options.tls));
+  constexpr int kOk = 200;
+  if (answer.status == kOk) return {};
+  return fail(ErrorCode::kUnavailable, fmt::format("{} answers {}", asked, answer.status));
+}
+
 }  // namespace kvist::doctor

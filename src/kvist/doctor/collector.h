@@ -25,4 +25,8 @@ struct CollectOptions {
 /// reached from here. Errors: the gateway does not answer as one. Blocks.
 [[nodiscard]] Result<Snapshot> collect_from_gateway(std::string url, const CollectOptions& options);
 
+/// Whether the gateway at that URL, by its listener for administration or that for requests, takes requests: its
+/// /health, which wants no key. Errors: it does not answer, or says that it does not. Blocks.
+[[nodiscard]] Result<void> ask_whether_alive(const std::string& url, const CollectOptions& options);
+
 }  // namespace kvist::doctor
