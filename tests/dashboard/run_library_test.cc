@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -39,15 +41,22 @@ class RunLibraryTest : public testing::Test {
   }
   ~RunLibraryTest() override { std::filesystem::remove_all(folder_); }
 
-  /// A library of one database with one run for each of the names.
-  RunLibrary library_of(const std::vector<results::RunRecord>& runs) {
-    const std::string path = (folder_ / "results.sqlite").string();
+  /// A database below `folder` with these runs.
+  static std::string database_in(const std::filesystem::path& folder, const std::vector<results::RunRecord>& runs) {
+    std::filesystem::create_directories(folder);
+    std::string path = (folder / "results.sqlite").string();
     auto store = results::Store::open(path).value();
     for (results::RunRecord run : runs) {
       run.spec_yaml = spec::to_yaml(sweep());
       const std::int64_t id = store->begin_run(run).value();
       for (const results::LevelRecord& level : run.levels) EXPECT_TRUE(store->add_level(id, level));
     }
+    return path;
+  }
+
+  /// A library of one database with these runs.
+  RunLibrary library_of(const std::vector<results::RunRecord>& runs) {
+    const std::string path = database_in(folder_, runs);
     RunLibrary library;
     const auto added = library.add(path);
     EXPECT_TRUE(added) << added.error().message;
@@ -101,6 +110,32 @@ TEST_F(RunLibraryTest, ChangesAreThoseOfTheCommandThatComparesRuns) {
   EXPECT_EQ(*p50.require_string("verdict"), "open") << "ten turns of five conversations have no interval";
   const JsonObject hits = figures.require_object("hit_rate_pct").value();
   EXPECT_NEAR(hits.require_double("change", -100, 100).value(), -1, 1e-6) << "points, not percent of the percentage";
+}
+
+TEST_F(RunLibraryTest, AFolderOfFoldersGivesAllOfTheirRunsTheLastFirst) {
+  namespace fs = std::filesystem;
+  results::RunRecord sweep_run = run_of({earlier()});
+  results::RunRecord simulated = run_of({slower()}, true);
+  sweep_run.name = "measured";
+  simulated.name = "simulated";
+  const auto now = fs::file_time_type::clock::now();
+  fs::last_write_time(database_in(folder_ / "demo-cpu", {simulated}), now);
+  fs::last_write_time(database_in(folder_ / "demo-2026", {sweep_run}), now - std::chrono::minutes(10));
+  fs::create_directories(folder_ / "other");
+  std::ofstream(folder_ / "other" / "results.sqlite") << "no database";
+  RunLibrary library;
+  const auto added = library.add(folder_.string());
+  ASSERT_TRUE(added) << added.error().message;
+  const std::string text = library.runs_json().value();
+  const std::size_t first = text.find(R"("file":"demo-cpu/results.sqlite")");
+  const std::size_t second = text.find(R"("file":"demo-2026/results.sqlite")");
+  EXPECT_TRUE(first != std::string::npos && second != std::string::npos && first < second) << text;
+  EXPECT_TRUE(text.contains("other/results.sqlite")) << "what cannot be read is named: " << text;
+
+  fs::remove_all(folder_ / "demo-cpu");
+  fs::remove_all(folder_ / "demo-2026");
+  RunLibrary empty;
+  EXPECT_FALSE(empty.add(folder_.string()));
 }
 
 TEST_F(RunLibraryTest, RunsThatTheCommandRefusesAreNotCompared) {

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "kvist/base/yaml.h"
@@ -39,26 +41,35 @@ Result<RunAnalysis> analyse_run(const StoredRun& run) {
   return RunAnalysis(run.header, run.sweep, std::move(measurements));
 }
 
-Result<std::string> find_database(const fs::path& place) {
+Result<std::vector<std::string>> find_databases(const fs::path& place) {
   // A folder that may not be looked into is one without results, not an exception.
   std::error_code error;
-  if (fs::is_regular_file(place, error)) return place.string();
+  if (fs::is_regular_file(place, error)) return std::vector{place.string()};
   if (!fs::is_directory(place, error)) {
     const bool is_missing = !error || error == std::errc::no_such_file_or_directory;
     return fail(ErrorCode::kNotFound,
                 place.string() + ": " + (is_missing ? "no such file or folder" : error.message()));
   }
-  if (fs::exists(place / "results.sqlite", error)) return (place / "results.sqlite").string();
-  fs::path last;
+  if (fs::exists(place / "results.sqlite", error)) return std::vector{(place / "results.sqlite").string()};
+  std::vector<std::pair<fs::file_time_type, std::string>> found;  // copies may be of one time: then by name
   fs::directory_iterator entry(place, error);
   if (error) return fail(ErrorCode::kNotFound, place.string() + ": " + error.message());
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const fs::path database = entry->path() / "results.sqlite";
     std::error_code unreadable;
-    const bool has_one = fs::exists(entry->path() / "results.sqlite", unreadable);
-    if (has_one && entry->path() > last) last = entry->path();
+    const fs::file_time_type written = fs::last_write_time(database, unreadable);
+    if (!unreadable) found.emplace_back(written, database.string());
   }
-  if (last.empty()) return fail(ErrorCode::kNotFound, place.string() + ": no results.sqlite in it");
-  return (last / "results.sqlite").string();
+  if (found.empty()) return fail(ErrorCode::kNotFound, place.string() + ": no results.sqlite in it");
+  std::ranges::sort(found);
+  std::vector<std::string> paths;
+  for (auto& [written, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+Result<std::string> find_database(const fs::path& place) {
+  KVIST_TRY(const std::vector<std::string> paths, find_databases(place));
+  return paths.back();
 }
 
 Result<RunAnalysis> load_analysis(const fs::path& place) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kvist/analysis/run_analysis.h"
 #include "kvist/base/error.h"
@@ -30,11 +31,14 @@ struct StoredRun {
 /// Reads all levels of a run and analyses them.
 [[nodiscard]] Result<RunAnalysis> analyse_run(const StoredRun& run);
 
-/// The path of a database: `place` itself, results.sqlite in that folder, or results.sqlite in the last of its
-/// subfolders that has one (their names end with the time).
+/// The paths of the databases that a place stands for: `place` itself, results.sqlite in that folder, or else those in
+/// its subfolders, the one written last at the end. Names do not say which that is: they begin with the sweep's.
+/// Errors: there is none.
+[[nodiscard]] Result<std::vector<std::string>> find_databases(const std::filesystem::path& place);
+/// The last of these.
 [[nodiscard]] Result<std::string> find_database(const std::filesystem::path& place);
 
-/// The last run of a database, analysed; no timelines.
+/// The last run of a database (find_database), analysed; no timelines.
 [[nodiscard]] Result<RunAnalysis> load_analysis(const std::filesystem::path& place);
 
 }  // namespace kvist::analysis

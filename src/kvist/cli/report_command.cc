@@ -106,7 +106,7 @@ Result<std::vector<analysis::JudgedLevel>> levels_at(const std::filesystem::path
     KVIST_TRY(const std::string text, read_file(summary, analysis::kMostReferenceBytes));
     return analysis::judged_levels_of_summary(text, summary.string());
   }
-  KVIST_TRY(const analysis::RunAnalysis analysis, analysis::load_analysis(place));
+  KVIST_TRY(const analysis::RunAnalysis analysis, analysis_of(place));
   return analysis::judged_levels(analysis);
 }
 
@@ -138,15 +138,14 @@ Result<void> run_report_regression(const ReportRegressionArguments& arguments) {
 }
 
 Result<void> run_report(const ReportArguments& arguments) {
-  KVIST_TRY(const auto store, open_existing(arguments.database));
+  // Looked up once: a sweep that runs may write into another folder meanwhile.
+  KVIST_TRY(const std::string database, chosen_database(arguments.database));
+  KVIST_TRY(const auto store, results::Store::open_to_read(database));
   KVIST_TRY(const std::int64_t number, chosen_run(*store, arguments.database, arguments.run));
   KVIST_TRY(analysis::StoredRun whole, analysis::open_run(*store, number));
   KVIST_TRY(const analysis::StoredRun run, without(std::move(whole), *store, number, arguments.exclude));
   std::filesystem::path folder = arguments.output;
-  if (folder.empty()) {
-    KVIST_TRY(const std::string database, analysis::find_database(arguments.database));
-    folder = std::filesystem::absolute(database).parent_path();
-  }
+  if (folder.empty()) folder = std::filesystem::absolute(database).parent_path();
   KVIST_TRY_VOID(make_folder(folder.string()));
   const auto written = report::write_report(run.header, run.sweep, run.next_level, folder.string());
   if (!written) {
@@ -194,7 +193,7 @@ Result<void> run_report_compare(const ReportCompareArguments& arguments) {
   }
   std::vector<analysis::RunComparison> runs;
   for (const std::string& place : arguments.results) {
-    KVIST_TRY(const analysis::RunAnalysis analysis, analysis::load_analysis(place));
+    KVIST_TRY(const analysis::RunAnalysis analysis, analysis_of(place));
     KVIST_TRY(analysis::RunComparison run, analysis::compare_modes(analysis, baseline));
     if (!wanted.empty()) run = analysis::only(std::move(run), wanted);
     if (run.modes.empty()) return fail(ErrorCode::kInvalidArgument, place + ": holds no mode to compare");

@@ -24,7 +24,7 @@ struct Source {
 
 Result<Source> open_source(const std::string& place) {
   Source source;
-  KVIST_TRY(const std::string path, analysis::find_database(place));
+  KVIST_TRY(const std::string path, chosen_database(place));
   KVIST_TRY(source.store, results::Store::open_to_read(path));
   KVIST_TRY(const std::int64_t number, chosen_run(*source.store, path, std::nullopt));
   KVIST_TRY(analysis::StoredRun run, analysis::open_run(*source.store, number));

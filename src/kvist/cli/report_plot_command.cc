@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <string>
 
-#include "kvist/analysis/stored_run.h"
 #include "kvist/base/output_file.h"
 #include "kvist/cli/commands.h"
 #include "kvist/cli/print.h"
+#include "kvist/cli/stored.h"
 #include "kvist/deploy/command.h"
 #include "kvist/render/svg_plot.h"
 #include "kvist/report/run_plots.h"
@@ -43,7 +43,7 @@ Result<void> run_report_plot(const ReportPlotArguments& arguments) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("--output {}: want a name that ends in .svg or .png", arguments.output));
   }
-  KVIST_TRY(const analysis::RunAnalysis analysis, analysis::load_analysis(arguments.results));
+  KVIST_TRY(const analysis::RunAnalysis analysis, analysis_of(arguments.results));
   const std::string svg = render::render_svg_sheet(report::plots_over_levels(analysis), kColumns);
   if (!is_png) {
     KVIST_TRY_VOID(write_file(arguments.output, svg));

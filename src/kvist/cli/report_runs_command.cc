@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "kvist/analysis/run_changes.h"
-#include "kvist/analysis/stored_run.h"
 #include "kvist/base/output_file.h"
 #include "kvist/cli/commands.h"
 #include "kvist/cli/print.h"
 #include "kvist/cli/report_runs.h"
+#include "kvist/cli/stored.h"
 #include "kvist/report/run_comparison.h"
 
 namespace kvist::cli {
@@ -60,7 +60,7 @@ Result<void> compare_runs_of(const ReportCompareArguments& arguments) {
   std::vector<analysis::NamedRun> runs;
   for (const std::string& text : arguments.results) {
     const Place place = place_of(text);
-    KVIST_TRY(analysis::RunAnalysis analysis, analysis::load_analysis(place.path));
+    KVIST_TRY(analysis::RunAnalysis analysis, analysis_of(place.path));
     analyses.push_back(std::move(analysis));
     const std::string& own = place.name.empty() ? analyses.back().run().name : place.name;
     runs.push_back({.name = free_name(runs, own), .analysis = &analyses.back()});

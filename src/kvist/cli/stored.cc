@@ -10,8 +10,20 @@
 
 namespace kvist::cli {
 
+Result<std::string> chosen_database(const std::string& place) {
+  KVIST_TRY(const std::vector<std::string> paths, analysis::find_databases(place));
+  if (paths.size() > 1)
+    fmt::print(stderr, "{}: holds {} results; taken is {}, written last\n", place, paths.size(), paths.back());
+  return paths.back();
+}
+
+Result<analysis::RunAnalysis> analysis_of(const std::string& place) {
+  KVIST_TRY(const std::string database, chosen_database(place));
+  return analysis::load_analysis(database);
+}
+
 Result<std::unique_ptr<results::Store>> open_existing(const std::string& path) {
-  KVIST_TRY(const std::string database, analysis::find_database(path));
+  KVIST_TRY(const std::string database, chosen_database(path));
   return results::Store::open_to_read(database);
 }
 

@@ -6,12 +6,18 @@
 #include <optional>
 #include <string>
 
+#include "kvist/analysis/run_analysis.h"
 #include "kvist/base/error.h"
 #include "kvist/results/store.h"
 
 namespace kvist::cli {
 
-/// Opens a results database, or that of a folder (analysis::find_database), to read it.
+/// The path of a results database, or of that of a folder (analysis::find_database). If there were several to choose
+/// from, standard error is told which one it is.
+[[nodiscard]] Result<std::string> chosen_database(const std::string& place);
+/// The last run of that database, analysed; no timelines.
+[[nodiscard]] Result<analysis::RunAnalysis> analysis_of(const std::string& place);
+/// Opens that database to read it.
 [[nodiscard]] Result<std::unique_ptr<results::Store>> open_existing(const std::string& path);
 
 /// The requested run, or the last one. Errors: no such run, with the existing ones.

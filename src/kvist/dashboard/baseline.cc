@@ -206,8 +206,10 @@ Result<Baseline> load_baseline(const std::string& path, std::optional<double> ti
     KVIST_TRY(baseline, load_json(path));
   } else {
     KVIST_TRY(const std::string database, analysis::find_database(path));
-    KVIST_TRY(const analysis::RunAnalysis run, analysis::load_analysis(path));
-    baseline = baseline_of(run, std::filesystem::path(database).filename().string());
+    KVIST_TRY(const analysis::RunAnalysis run, analysis::load_analysis(database));
+    // With its folder, which says what a folder of several results stands for.
+    const std::filesystem::path file = std::filesystem::absolute(database);
+    baseline = baseline_of(run, (file.parent_path().filename() / file.filename()).string());
   }
   if (time_scale && *time_scale > 0) baseline.convert_to(*time_scale);
   return baseline;

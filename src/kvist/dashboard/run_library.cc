@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <ranges>
 #include <utility>
 
 #include "kvist/analysis/headline.h"
@@ -24,10 +25,26 @@
 namespace kvist::dashboard {
 
 Result<void> RunLibrary::add(const std::string& place) {
+  KVIST_TRY(const std::vector<std::string> paths, analysis::find_databases(place));
+  if (paths.size() == 1) return add_file(paths.front());
+  std::vector<std::string> problems;
+  for (const std::string& path : std::views::reverse(paths)) {
+    if (files_.size() >= kMostFiles) {
+      problems.push_back(fmt::format("{}: holds more than the {} databases that are opened; older ones are left out",
+                                     place, kMostFiles));
+      break;
+    }
+    if (const auto added = add_file(path); !added) problems.push_back(added.error().message);
+  }
+  if (problems.size() == paths.size()) return fail(ErrorCode::kInvalidArgument, problems.front());
+  left_out_.insert(left_out_.end(), problems.begin(), problems.end());
+  return {};
+}
+
+Result<void> RunLibrary::add_file(const std::string& path) {
+  if (std::ranges::find(files_, path, &File::path) != files_.end()) return {};
   if (files_.size() >= kMostFiles)
     return fail(ErrorCode::kInvalidArgument, fmt::format("more than {} databases", kMostFiles));
-  KVIST_TRY(const std::string path, analysis::find_database(place));
-  if (std::ranges::find(files_, path, &File::path) != files_.end()) return {};
   KVIST_TRY(auto store, results::Store::open_to_read(path));
   const std::filesystem::path file(path);
   const std::string folder = std::filesystem::absolute(file).parent_path().filename().string();
@@ -71,7 +88,7 @@ Result<RunLibrary::Analysed> RunLibrary::analysed(std::string_view id) {
 
 Result<std::string> RunLibrary::runs_json() {
   JsonWriter json;
-  std::vector<std::string> problems;  // of what is damaged; the rest can be looked at
+  std::vector<std::string> problems = left_out_;  // and of what is damaged; the rest can be looked at
   json.begin_object().key("runs").begin_array();
   for (std::size_t i = 0; i < files_.size(); ++i) {
     const File& file = files_[i];

@@ -27,7 +27,9 @@ class RunLibrary {
   static constexpr std::size_t kKeptRuns = 8;
   static constexpr std::size_t kMostFiles = 256;
 
-  /// A database, or a folder that holds one (analysis::find_database). Errors: there is none, or it cannot be read.
+  /// A database, or a folder that holds one, or all of those in a folder's folders, the one written last first
+  /// (analysis::find_databases). What cannot be read among several is named by runs_json(). Errors: there is none, or
+  /// none that can be read.
   [[nodiscard]] Result<void> add(const std::string& place);
   [[nodiscard]] bool is_empty() const { return files_.empty(); }
 
@@ -39,6 +41,8 @@ class RunLibrary {
   [[nodiscard]] Result<Download> file(std::string_view run, std::string_view name);
 
  private:
+  [[nodiscard]] Result<void> add_file(const std::string& path);
+
   struct File {
     std::string path;
     std::string name;  ///< for people: the folder's and the file's
@@ -58,7 +62,8 @@ class RunLibrary {
   [[nodiscard]] Result<Analysed> analysed(std::string_view id);
 
   std::vector<File> files_;
-  std::deque<Analysed> kept_;  // the last used at the end
+  std::vector<std::string> left_out_;  // why, each
+  std::deque<Analysed> kept_;          // the last used at the end
 };
 
 /// A level's figures, once a second, from its turns; and the workers' timelines.
