@@ -6,7 +6,7 @@ import tempfile
 import yaml
 
 from cluster import CACHE, ROOT, SKIPPED
-from deployment import run
+from deployment import Process, get_json, run
 
 GATEWAY, PICKER = ROOT / "deploy" / "helm" / "kvist", ROOT / "deploy" / "helm" / "kvist-endpoint-picker"
 HELM = CACHE / "helm"
@@ -29,8 +29,25 @@ def the_monitor_gives_the_job_the_name_that_the_alerts_want():
     assert 'up{job="kvist-gateway"} == 0' in (ROOT / "deploy" / "prometheus" / "rules.yaml").read_text()
 
 
+def a_gateway_starts_with_the_file_of_several_models():
+    models = [{"name": "a", "block_size": 16, "workers": [{"name": "w0", "url": "http://127.0.0.1:9"}]},
+              {"name": "b", "mode": "least_loaded", "workers": [{"name": "w1", "url": "http://127.0.0.1:10"}]}]
+    text = rendered(GATEWAY, {"gateway": {"settings": {"models": models}}})["ConfigMap", "kvist-gateway"]["data"]["gateway.yaml"]
+    settings = yaml.safe_load(text)
+    assert settings["gateway"]["models"] == models and settings["gateway"]["log"] == {"format": "json"}, settings
+    settings["gateway"].update(http={"host": "127.0.0.1", "port": 0}, admin={"host": "127.0.0.1", "port": 0}, drain_timeout="0 s")
+    with tempfile.TemporaryDirectory() as folder:
+        gateway = Process(folder, "gateway", "gateway", yaml.safe_dump(settings))
+        try:
+            assert {each["name"] for each in get_json(gateway.admin + "/admin/workers")["workers"]} == {"w0", "w1"}
+        finally:
+            gateway.stop()
+    one = yaml.safe_load(rendered(GATEWAY)["ConfigMap", "kvist-gateway"]["data"]["gateway.yaml"])["gateway"]
+    assert one["model"] == "kvist-timed" and one["workers"][0]["kubernetes"]["service"] == "llm-workers", one
+
+
 if __name__ == "__main__":
     if not HELM.exists():
         print(f"{HELM} is missing: run scripts/install-cluster-test helm")
         sys.exit(SKIPPED)
-    run([the_monitor_gives_the_job_the_name_that_the_alerts_want])
+    run([the_monitor_gives_the_job_the_name_that_the_alerts_want, a_gateway_starts_with_the_file_of_several_models])

@@ -38,9 +38,12 @@ app.kubernetes.io/component: worker
 {{- $group := dict "name" "workers" "kubernetes" $kubernetes -}}
 {{- if $d.kvEventsPort }}{{ $_ := set $group "kv_events_port" (int $d.kvEventsPort) }}{{ end -}}
 {{- if $d.kvReplayPort }}{{ $_ := set $group "kv_replay_port" (int $d.kvReplayPort) }}{{ end -}}
-{{- $own := dict "http" (dict "host" "0.0.0.0" "port" (int .Values.gateway.port)) "admin" (dict "host" "0.0.0.0" "port" (int .Values.gateway.adminPort)) "log" (dict "format" .Values.gateway.logFormat) "drain_timeout" .Values.gateway.drainTimeout "workers" (list $group) -}}
+{{- $own := dict "http" (dict "host" "0.0.0.0" "port" (int .Values.gateway.port)) "admin" (dict "host" "0.0.0.0" "port" (int .Values.gateway.adminPort)) "log" (dict "format" .Values.gateway.logFormat) "drain_timeout" .Values.gateway.drainTimeout -}}
+{{- $settings := deepCopy .Values.gateway.settings -}}
+{{/* Of several models each names its workers itself, and the gateway has no model of its own. */}}
+{{- if $settings.models }}{{ $_ := unset $settings "model" }}{{ else }}{{ $_ := set $own "workers" (list $group) }}{{ end -}}
 {{- with .Values.gateway.peers.nats }}{{ $_ := set $own "peers" (dict "nats" . "group" (include "kvist.name" $)) }}{{ end -}}
-{{- toYaml (dict "gateway" (mergeOverwrite (deepCopy .Values.gateway.settings) $own)) -}}
+{{- toYaml (dict "gateway" (mergeOverwrite $settings $own)) -}}
 {{- end -}}
 
 {{- define "kvist.workerFile" -}}
