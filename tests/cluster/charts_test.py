@@ -46,8 +46,16 @@ def a_gateway_starts_with_the_file_of_several_models():
     assert one["model"] == "kvist-timed" and one["workers"][0]["kubernetes"]["service"] == "llm-workers", one
 
 
+def further_ways_out_can_be_opened():
+    rule = {"to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "tracing"}}}], "ports": [{"port": 4318, "protocol": "TCP"}]}
+    for chart, name, values in ((GATEWAY, "kvist-gateway", {}), (PICKER, "kvist-epp", {"pool": {"matchLabels": {"app": "llm"}}})):
+        before = rendered(chart, values)["NetworkPolicy", name]["spec"]["egress"]
+        after = rendered(chart, {**values, "networkPolicy": {"extraEgress": [rule]}})["NetworkPolicy", name]["spec"]["egress"]
+        assert after == [*before, rule], (name, after)
+
+
 if __name__ == "__main__":
     if not HELM.exists():
         print(f"{HELM} is missing: run scripts/install-cluster-test helm")
         sys.exit(SKIPPED)
-    run([the_monitor_gives_the_job_the_name_that_the_alerts_want, a_gateway_starts_with_the_file_of_several_models])
+    run([the_monitor_gives_the_job_the_name_that_the_alerts_want, a_gateway_starts_with_the_file_of_several_models, further_ways_out_can_be_opened])
