@@ -147,6 +147,31 @@ def the_files_for_a_deployment_are_good_and_name_metrics_that_exist():
         assert len(names) > 15 and names <= known, (file, sorted(names - known))
 
 
+def queries_of(title):
+    board = json.loads((ROOT / "deploy" / "grafana" / "kvist.json").read_text())
+    (panel,) = [panel for panel in board["panels"] if panel["title"] == title]
+    return [target["expr"].replace("$gateway", ".*").replace("$model", "m") for target in panel["targets"]]
+
+
+def the_dashboard_counts_a_worker_of_two_gateways_once():
+    """With the model chosen, which a gateway of one model has in no label of its workers."""
+    series = []
+    for gateway, loads in (("g0", (4, 1)), ("g1", (2, 1))):
+        for worker, load in zip(("w0", "w1"), loads):
+            series += [(f'kvist_gateway_worker_in_flight{{instance="{gateway}",worker="{worker}"}}', load),
+                       (f'kvist_gateway_worker_prefill_tokens{{instance="{gateway}",worker="{worker}"}}', 100 * load),
+                       (f'kvist_gateway_worker_state{{instance="{gateway}",worker="{worker}",state="healthy"}}', 1),
+                       (f'kvist_gateway_worker_state{{instance="{gateway}",worker="{worker}",state="ejected"}}', 0)]
+    wanted = {"Workers by state": [[('{state="healthy"}', 2), ('{state="ejected"}', 0)]], "Busiest worker over the mean": 2 * [[("{}", 1.5)]]}
+    tests = [{"expr": expression, "eval_time": "1m", "exp_samples": [{"labels": labels, "value": value} for labels, value in samples]}
+             for title, all_samples in wanted.items() for expression, samples in zip(queries_of(title), all_samples, strict=True)]
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        json.dump({"tests": [{"interval": "15s", "input_series": [{"series": name, "values": f"{value}x8"} for name, value in series], "promql_expr_test": tests}]}, file)
+        file.flush()
+        done = subprocess.run([PROMTOOL, "test", "rules", file.name], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, (done.stdout, done.stderr)
+
+
 def alerts_fire_when_they_should():
     done = subprocess.run([PROMTOOL, "test", "rules", ROOT / "tests" / "e2e" / "alerts.yaml"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, (done.stdout, done.stderr)
@@ -154,4 +179,5 @@ def alerts_fire_when_they_should():
 
 if __name__ == "__main__":
     run([promtool_accepts_the_pages, requests_are_timed_by_model_worker_and_class, the_documentation_lists_exactly_the_names_of_the_pages,
-         the_files_for_a_deployment_are_good_and_name_metrics_that_exist, alerts_fire_when_they_should])
+         the_files_for_a_deployment_are_good_and_name_metrics_that_exist, alerts_fire_when_they_should,
+         the_dashboard_counts_a_worker_of_two_gateways_once])
