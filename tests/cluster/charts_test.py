@@ -1,4 +1,5 @@
 """What the charts make of values: rendered by helm alone, and the gateway's file given to a gateway. It needs no API server."""
+import re
 import subprocess
 import sys
 import tempfile
@@ -54,8 +55,22 @@ def further_ways_out_can_be_opened():
         assert after == [*before, rule], (name, after)
 
 
+def the_examples_workers_serve_the_gateways_model():
+    """By the name that they are given, or that trtllm-serve takes from the directory."""
+    seen = 0
+    for path in sorted((GATEWAY / "examples").glob("values-*.yaml")):
+        values = yaml.safe_load(path.read_text())
+        command = " ".join(values["workers"].get("args", []))
+        served = [re.search(pattern, command) for pattern in (r"--served-model-name=(\S+)", r"trtllm-serve /models/(\S+)")]
+        for name in filter(None, served):
+            assert name.group(1) == values["gateway"]["settings"]["model"], path.name
+            seen += 1
+    assert seen == 3, seen
+
+
 if __name__ == "__main__":
     if not HELM.exists():
         print(f"{HELM} is missing: run scripts/install-cluster-test helm")
         sys.exit(SKIPPED)
-    run([the_monitor_gives_the_job_the_name_that_the_alerts_want, a_gateway_starts_with_the_file_of_several_models, further_ways_out_can_be_opened])
+    run([the_monitor_gives_the_job_the_name_that_the_alerts_want, a_gateway_starts_with_the_file_of_several_models, further_ways_out_can_be_opened,
+         the_examples_workers_serve_the_gateways_model])
