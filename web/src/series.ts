@@ -63,6 +63,7 @@ export class Series {
   clear(): void {
     this.#version = ++versions;
     this.#length = 0;
+    this.#columns.clear();
   }
 
   /** A column computed from the others, now and with each further sample. */
@@ -106,8 +107,16 @@ export class Series {
     for (const [name, derivation] of this.#derived) this.#own(name)[i] = derivation((other) => this.#own(other)[i]!);
   }
 
+  /** Names come and go, such as those of workers: who has not been known for as long as is kept has no column. */
+  #dropUnknown(): void {
+    for (const [name, column] of this.#columns) {
+      if (!this.#derived.has(name) && column.subarray(0, this.#length).every(Number.isNaN)) this.#columns.delete(name);
+    }
+  }
+
   #makeRoom(): void {
     if (this.#times.length < this.#room()) {
+      this.#dropUnknown();
       const size = Math.min(this.#room(), this.#times.length * 2);
       const times = new Float64Array(size);
       times.set(this.#times);
@@ -123,5 +132,6 @@ export class Series {
     this.#times.copyWithin(0, first, this.#length);
     for (const column of this.#columns.values()) column.copyWithin(0, first, this.#length);
     this.#length = this.capacity;
+    this.#dropUnknown();
   }
 }

@@ -97,6 +97,20 @@ test("a column that comes later is not known before", () => {
   assert.deepEqual([...series.column("a")], [1, NaN]);
 });
 
+test("names that are long gone have no column", () => {
+  const series = new Series(100);
+  series.derive("twice", (row) => 2 * row("a"));
+  for (let t = 0; t < 5000; t++) series.append(t, { a: t, [`worker-${Math.floor(t / 50)}`]: 1 });
+  assert.ok(series.names.length <= 2 + 4, String(series.names.length));
+  assert.equal(series.last("worker-99"), 1);
+  assert.ok([...series.column("worker-3")].every(Number.isNaN));
+  assert.equal(series.last("twice"), 9998);
+  series.clear();
+  assert.deepEqual(series.names, []);
+  series.append(6000, { a: 1 });
+  assert.deepEqual([series.last("a"), series.last("twice")], [1, 2]);
+});
+
 test("a name that has no room is cut, visibly", () => {
   const widthOf = (text: string) => 7 * text.length;
   assert.equal(fitting("KV cache-aware", 98, widthOf), "KV cache-aware");
