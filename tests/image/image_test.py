@@ -87,6 +87,8 @@ def the_image_is_small_and_without_root():
     check("it has a health check", config["Healthcheck"]["Test"][:2] == ["CMD", "/usr/bin/kvist"], " ".join(config["Healthcheck"]["Test"]))
     owners = {path.lstat().st_mode & 0o6022 for path in (IMAGE / "root").rglob("*") if path.is_file()}
     check("no file is writable for others or sets an id", owners == {0})
+    closed = [str(path) for path in (IMAGE / "root").rglob("*") if path.is_dir() and path.lstat().st_mode & 0o055 != 0o055]
+    check("every folder may be looked into by its user", not closed, ", ".join(closed))
 
 
 def it_serves_a_routed_request():
