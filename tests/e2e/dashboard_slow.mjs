@@ -174,7 +174,15 @@ async function aLateComparisonIsNotDrawnOverAnotherRun() {
   await made.close();
 }
 
-for (const test of [whatIsTypedIsSentWhenItIsComplete, plotsThatAreGoneTakeNoMemory, aRunIsAskedForAgain, aLateComparisonIsNotDrawnOverAnotherRun]) {
+async function aFragmentThatIsNoEncodingIsTaken() {
+  const made = await MadeUp.open('#/conversations/100%');
+  await eventually('it is connected', () => made.sockets.length === 1);
+  await eventually('it asks for what was named', () => made.commands.some((command) => command.conversation === '100%'));
+  await made.close();
+}
+
+for (const test of [whatIsTypedIsSentWhenItIsComplete, plotsThatAreGoneTakeNoMemory, aRunIsAskedForAgain, aLateComparisonIsNotDrawnOverAnotherRun,
+  aFragmentThatIsNoEncodingIsTaken]) {
   await test();
   console.error(`ok      ${test.name}`);
 }

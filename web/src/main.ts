@@ -116,9 +116,18 @@ class Page implements Context {
       }
       replaceChildren(this.#main, view.element);
     }
-    this.#rest = rest.length > 0 ? decodeURIComponent(rest.join("/")) : "";
+    this.#rest = decoded(rest.join("/"));
     this.#views.get(this.#view)?.enter?.(this.#rest);
     this.refresh();
+  }
+}
+
+/** What somebody typed or cut off may be no encoding of anything: then it is what it is. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
   }
 }
 
