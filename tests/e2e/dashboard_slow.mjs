@@ -17,6 +17,7 @@ class MadeUp {
   errors = [];
   serverId = 'first';
   users = 24;
+  isGone = false;
 
   static async open(hash, answer = () => undefined) {
     const made = new MadeUp();
@@ -28,6 +29,7 @@ class MadeUp {
   }
 
   #serve(socket, answer) {
+    if (this.isGone) return void socket.close({ code: 1001 });
     const send = (message) => {
       try {
         socket.send(JSON.stringify(message));
@@ -181,8 +183,25 @@ async function aFragmentThatIsNoEncodingIsTaken() {
   await made.close();
 }
 
+async function theSecondsToTheNextAttemptAreNotRead() {
+  const made = await MadeUp.open('#/live');
+  await eventually('it is connected', () => made.page.locator('.connection[data-state="open"]').isVisible());
+  await made.page.evaluate(() => {
+    window.told = [];
+    new MutationObserver(() => window.told.push(document.querySelector('.connection [role="status"]').textContent)).observe(document.querySelector('.connection [role="status"]'), { childList: true, characterData: true, subtree: true });
+  });
+  made.isGone = true;
+  await made.sockets[0].close({ code: 1001 });
+  await eventually('the seconds are shown', async () => /the server has ended; next attempt in \d s/.test(await made.page.locator('.connection').textContent()));
+  await sleep(4000);  // several attempts
+  const told = await made.page.evaluate(() => window.told);
+  assert.ok(told.length >= 1 && told.every((text) => !/\d s/.test(text)), JSON.stringify(told));
+  assert.ok(told.length <= 2, JSON.stringify(told));
+  await made.close();
+}
+
 for (const test of [whatIsTypedIsSentWhenItIsComplete, plotsThatAreGoneTakeNoMemory, aRunIsAskedForAgain, aLateComparisonIsNotDrawnOverAnotherRun,
-  aFragmentThatIsNoEncodingIsTaken]) {
+  aFragmentThatIsNoEncodingIsTaken, theSecondsToTheNextAttemptAreNotRead]) {
   await test();
   console.error(`ok      ${test.name}`);
 }

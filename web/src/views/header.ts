@@ -26,7 +26,10 @@ export class Header {
   readonly element: HTMLElement;
   readonly #title = h("span", { class: "what" });
   readonly #chips = h("span", { class: "chips" });
-  readonly #connection = h("span", { class: "connection", role: "status" });
+  readonly #state = h("span", { role: "status" });
+  /** Beside the state: a screen reader is told of that when it changes, and not each second. */
+  readonly #countdown = h("span", { "aria-live": "off" });
+  readonly #connection = h("span", { class: "connection" }, h("span", {}, this.#state, this.#countdown));
   readonly #gateway = h("p", { class: "gateway-lost", role: "status", hidden: true });
   readonly #retry = h("button", { type: "button", class: "link", onclick: () => this.context.connection.retry() }, "Connect now");
   readonly #theme = h("button", { type: "button", class: "theme", onclick: () => this.#nextTheme() });
@@ -65,8 +68,9 @@ export class Header {
     const { connection } = this.context.store;
     const lost = connection.state === "lost";
     const seconds = lost ? Math.max(0, Math.ceil((connection.retryAtMs - Date.now()) / 1000)) : 0;
-    const words = { connecting: "connecting", open: this.context.store.hello?.source === "stored" ? "connected" : "live", lost: lost ? `${connection.reason}; next attempt in ${seconds} s` : "", refused: "refused" };
-    setText(this.#connection, words[connection.state]);
+    const words = { connecting: "connecting", open: this.context.store.hello?.source === "stored" ? "connected" : "live", lost: lost ? connection.reason : "", refused: "refused" };
+    setText(this.#state, words[connection.state]);
+    setText(this.#countdown, lost ? `; next attempt in ${seconds} s` : "");
     setAttribute(this.#connection, "data-state", connection.state);
     this.#retry.hidden = !lost;
     setAttribute(document.body, "data-connection", connection.state);
