@@ -25,14 +25,22 @@ constexpr std::uint32_t kStepsPerDecision = 32;  // a worker takes that many in 
 constexpr std::uint32_t kWorkersPerPrompt = 8;   // so many workers for one prompt that is not computed yet
 constexpr std::uint64_t kUnchanged = 1;          // the version of the fleet, as whoever owns it knows
 
+/// What the workers' answers and events say of the cache that the router expects.
+enum class Workers : std::uint8_t {
+  kAgree,       ///< as many tokens are cached as their events let expect, and what is computed is reported
+  kContradict,  ///< nearly none are, and no event comes: each worker's events are in doubt
+};
+
 /// A router under load: every worker has requests in flight, 8 to 24 at first, and half of each prompt is cached on
 /// some workers, a quarter on others. No two workers are alike, as in a fleet that serves.
 class BusyRouter {
  public:
-  BusyRouter(spec::RoutingMode mode, std::uint32_t workers, std::uint32_t blocks, bool working_set)
-      : router_({.model = "m", .block_size = kBlockSize, .workers = workers, .mode = mode, .working_set = working_set}),
+  BusyRouter(spec::RoutingMode mode, Workers say, std::uint32_t workers, std::uint32_t blocks, bool working_set)
+      : say_(say),
+        router_({.model = "m", .block_size = kBlockSize, .workers = workers, .mode = mode, .working_set = working_set}),
         fleet_(workers),
-        by_worker_(workers) {
+        by_worker_(workers),
+        answers_(workers) {
     RandomStream random(mix_seed({workers, blocks}));
     for (WorkerView& worker : fleet_) {
       worker = {
@@ -64,6 +72,7 @@ class BusyRouter {
         .request = next(),
         .prompt_tokens = static_cast<std::uint32_t>(tokens.size()),
         .blocks = std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(root, tokens, kBlockSize)),
+        .streams = true,
         .excluded = {}};
     auto decision = router_.route(query, FleetView(fleet_, kUnchanged), now_);
     benchmark::DoNotOptimize(decision);
@@ -94,9 +103,12 @@ class BusyRouter {
     for (std::uint32_t b = 0; b < blocks; ++b) names->emplace_back(mix_seed({1, i % kPrompts, b < 8 ? 0 : i, b}));
     for (WorkerView& other : fleet_) other.available = false;
     fleet_[worker.value()].available = true;
-    const auto decision = router_.route(
-        {.request = next(), .prompt_tokens = blocks * kBlockSize + 5, .blocks = std::move(names), .excluded = {}},
-        fleet_, now_);
+    const auto decision = router_.route({.request = next(),
+                                         .prompt_tokens = blocks * kBlockSize + 5,
+                                         .blocks = std::move(names),
+                                         .streams = true,
+                                         .excluded = {}},
+                                        fleet_, now_);
     for (WorkerView& other : fleet_) other.available = true;
     add(*decision);
     now_ += std::chrono::milliseconds(random.uniform_int(20, 60));
@@ -120,18 +132,36 @@ class BusyRouter {
     }
   }
   void end(RequestHandle request) {
-    std::erase(by_worker_[router_.find(request)->worker.value()], request);
+    const RoutedRequest& routed = *router_.find(request);
+    const WorkerId worker = routed.worker;
+    std::erase(by_worker_[worker.value()], request);
     router_.on_first_token(request, now_);
     router_.on_progress(request, 100, now_);
-    router_.on_usage(request, 100, 32);
+    router_.on_usage(request, 100, say_ == Workers::kAgree ? routed.cache.by_events : 32);
+    if (say_ == Workers::kAgree) store_answer(worker);
     router_.on_finished(request, true, now_);
   }
+  // A block of the answer takes the place of the one before.
+  void store_answer(WorkerId worker) {
+    kv::BlockStored stored;
+    stored.block_size = kBlockSize;
+    stored.hashes.emplace_back(mix_seed({3, worker.value(), requests_}));
+    for (std::uint32_t t = 0; t < kBlockSize; ++t) stored.tokens.emplace_back(t == 0 ? worker.value() : 200'000 + t);
+    std::vector<kv::KvEvent> events;
+    kv::ExternalHash& last = answers_[worker.value()];
+    if (last.value() != 0) events.emplace_back(kv::BlockRemoved{.hashes = {last}});
+    last = stored.hashes.front();
+    events.emplace_back(std::move(stored));
+    (void)router_.on_kv_events(worker, events);
+  }
 
+  Workers say_;
   Router router_;
   std::vector<WorkerView> fleet_;
   std::vector<std::vector<TokenId>> prompts_;
   std::deque<RequestHandle> live_;                     // oldest first
   std::vector<std::vector<RequestHandle>> by_worker_;  // the same
+  std::vector<kv::ExternalHash> answers_;              // by worker: the block of its last answer, 0 if there was none
   std::uint64_t requests_ = 0;
   std::size_t next_step_ = 0;  // the worker that takes the next step
   TimePoint now_;
@@ -146,8 +176,8 @@ long preemptions() {
 
 // p50_ns and p99_ns of single decisions; decisions during which another process took the core are excluded. Arguments:
 // workers, blocks of the prompt, whether the working set is kept, as a gateway does that may hold requests.
-void decision(benchmark::State& state, spec::RoutingMode mode) {
-  BusyRouter router(mode, static_cast<std::uint32_t>(state.range(0)), static_cast<std::uint32_t>(state.range(1)),
+void decision(benchmark::State& state, spec::RoutingMode mode, Workers say) {
+  BusyRouter router(mode, say, static_cast<std::uint32_t>(state.range(0)), static_cast<std::uint32_t>(state.range(1)),
                     state.range(2) != 0);
   std::vector<double> times;
   std::uint64_t i = 0;
@@ -166,12 +196,17 @@ void decision(benchmark::State& state, spec::RoutingMode mode) {
   state.counters["p50_ns"] = quantile(0.50);
   state.counters["p99_ns"] = quantile(0.99);
 }
-BENCHMARK_CAPTURE(decision, kv, spec::RoutingMode::kKv)
+BENCHMARK_CAPTURE(decision, kv, spec::RoutingMode::kKv, Workers::kAgree)
     ->Name("routing/kv_decision")
     ->UseManualTime()
     ->ArgNames({"workers", "blocks", "working_set"})
     ->ArgsProduct({{8, 1'000}, {128, 2'000}, {0, 1}});
-BENCHMARK_CAPTURE(decision, dynamo, spec::RoutingMode::kDynamo)
+BENCHMARK_CAPTURE(decision, kv_in_doubt, spec::RoutingMode::kKv, Workers::kContradict)
+    ->Name("routing/kv_decision_in_doubt")
+    ->UseManualTime()
+    ->ArgNames({"workers", "blocks", "working_set"})
+    ->Args({1'000, 128, 0});
+BENCHMARK_CAPTURE(decision, dynamo, spec::RoutingMode::kDynamo, Workers::kAgree)
     ->Name("routing/dynamo_decision")
     ->UseManualTime()
     ->ArgNames({"workers", "blocks", "working_set"})
