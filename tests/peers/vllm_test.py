@@ -341,7 +341,8 @@ def late_gateways():
         held = len(scene.followers[0].held())
         report.check(f"late gateway, replay buffer of {SMALL_BUFFER} steps overflowed: not called exact", not state["index_exact"],
                      f"{state['indexed_blocks']} blocks known of {held} held, known share {state['cache'].get('known_share')}")
-        converse_all(late.ports["http"], 24, 2, True, parallel=12)  # more than the worker takes whose cache is known
+        # More than the worker takes whose cache is known, and prompts that are new to both, so that their blocks are published.
+        converse_all(late.ports["http"], 24, 2, True, parallel=12, first=5000)
         state = status_of(late, overflowed.name)
         held = len(scene.followers[0].held())
         report.check("late gateway, overflowed buffer: it learns from what is routed and published", state["indexed_blocks"] > 0,
