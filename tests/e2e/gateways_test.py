@@ -133,7 +133,7 @@ def decisions_hold_for_all_and_for_one_that_joins_later():
 
 def a_removal_and_a_drains_time_hold_at_all_gateways():
     """Each gateway has a stream that lasts minutes at each of two workers, and a minute to drain unless it is told otherwise."""
-    with group(gateways=2, workers=2) as made:
+    with group(gateways=2, workers=2, mode="round_robin") as made:
         a, b = made.gateways
         held = [stream(gateway, LONG)[0] for gateway in (a, b, a, b)]
         eventually(lambda: all_agree_on_loads(made.gateways, 4) and sorted(loads(a).values()) == [2, 2], "both have streams at both")
