@@ -21,6 +21,19 @@
 
 namespace kvist::gateway {
 
+/// A model of this one worker.
+inline spec::ServedModelSpec served_model(const std::string& name, const FakeWorker& worker) {
+  spec::ServedModelSpec model = gateway_spec({&worker});
+  model.model = name;
+  model.max_workers = 2;
+  return model;
+}
+inline spec::GatewaySpec gateway_of(std::vector<spec::ServedModelSpec> models) {
+  spec::GatewaySpec spec;
+  spec.models = std::move(models);
+  return spec;
+}
+
 /// The models of a gateway and the file that they follow, on a loop with a thread of its own.
 class FollowedModels {
  public:

@@ -21,17 +21,6 @@ namespace {
 
 class ModelChangesTest : public ::testing::Test {
  protected:
-  static spec::ServedModelSpec served(const std::string& name, const FakeWorker& worker) {
-    spec::ServedModelSpec model = gateway_spec({&worker});
-    model.model = name;
-    model.max_workers = 2;
-    return model;
-  }
-  static spec::GatewaySpec of(std::vector<spec::ServedModelSpec> models) {
-    spec::GatewaySpec spec;
-    spec.models = std::move(models);
-    return spec;
-  }
   /// What administration has decided of the model's worker.
   static std::optional<dispatch::WorkerHold> held(FollowedModels& models, const std::string& model,
                                                   const std::string& worker) {
@@ -46,12 +35,12 @@ class ModelChangesTest : public ::testing::Test {
 
   FakeWorker a_{"a"};
   FakeWorker b_{"b"};
-  spec::ServedModelSpec x_ = served("x", a_);
-  spec::ServedModelSpec y_ = served("y", b_);
+  spec::ServedModelSpec x_ = served_model("x", a_);
+  spec::ServedModelSpec y_ = served_model("y", b_);
 };
 
 TEST_F(ModelChangesTest, WhatIsLoadedWhenTheGatewayEndsIsNotServed) {
-  FollowedModels models(of({x_}), path("file"));
+  FollowedModels models(gateway_of({x_}), path("file"));
   models.run([](ServedModels&, FollowedFile& file) { file.stop(); });
   models.change({x_, y_});
   EXPECT_FALSE(models.run([](ServedModels&, const FollowedFile& file) { return file.is_loading(); }));
@@ -61,8 +50,8 @@ TEST_F(ModelChangesTest, WhatIsLoadedWhenTheGatewayEndsIsNotServed) {
 // The file is taken and the gateway told to end within one turn of the loop, so that nothing can be loaded in between.
 TEST_F(ModelChangesTest, WhatWasBeingLoadedWhenTheGatewayEndsIsNotServed) {
   const std::string file = path("file");
-  FollowedModels models(of({x_}), file);
-  std::ofstream(file) << "gateway:\n" << spec::to_yaml(of({x_, y_}), 2);
+  FollowedModels models(gateway_of({x_}), file);
+  std::ofstream(file) << "gateway:\n" << spec::to_yaml(gateway_of({x_, y_}), 2);
   models.run([&](ServedModels&, FollowedFile& followed) {
     followed.take(read_settings_file(file));
     EXPECT_TRUE(followed.is_loading());
@@ -73,7 +62,7 @@ TEST_F(ModelChangesTest, WhatWasBeingLoadedWhenTheGatewayEndsIsNotServed) {
 }
 
 TEST_F(ModelChangesTest, OneThatIsPutBackComesWhenNothingOfTheOldOneIsLeft) {
-  FollowedModels models(of({x_, y_}), path("file"));
+  FollowedModels models(gateway_of({x_, y_}), path("file"));
   const dispatch::DispatchHandle request = models.begin_request("y");
   models.run([](ServedModels& all, FollowedFile&) { EXPECT_TRUE(all.find("y")->changes.cordon("b")); });
   models.change({x_});
@@ -93,7 +82,7 @@ TEST_F(ModelChangesTest, OneThatIsPutBackComesWhenNothingOfTheOldOneIsLeft) {
 }
 
 TEST_F(ModelChangesTest, WhatAnAdministratorDecidedOutlastsTheModel) {
-  FollowedModels models(of({x_, y_}), path("file"));
+  FollowedModels models(gateway_of({x_, y_}), path("file"));
   models.run([](ServedModels& all, FollowedFile&) { EXPECT_TRUE(all.find("y")->changes.cordon("b")); });
   models.change({x_});
   ASSERT_TRUE(models.await_names({"x"}));
@@ -105,7 +94,7 @@ TEST_F(ModelChangesTest, WhatAnAdministratorDecidedOutlastsTheModel) {
 
 TEST_F(ModelChangesTest, ARecordHasOneWriterAtATime) {
   y_.record.file = path("record.jsonl");
-  FollowedModels models(of({x_, y_}), path("file"));
+  FollowedModels models(gateway_of({x_, y_}), path("file"));
   const dispatch::DispatchHandle request = models.begin_request("y");
   spec::ServedModelSpec renamed = y_;
   renamed.model = "z";
@@ -119,7 +108,7 @@ TEST_F(ModelChangesTest, ARecordHasOneWriterAtATime) {
 }
 
 TEST_F(ModelChangesTest, WhatTheFileDropsAgainWhileItWaitsDoesNotCome) {
-  FollowedModels models(of({x_, y_}), path("file"));
+  FollowedModels models(gateway_of({x_, y_}), path("file"));
   const dispatch::DispatchHandle request = models.begin_request("y");
   models.change({x_});
   models.change({x_, y_});
@@ -133,7 +122,7 @@ TEST_F(ModelChangesTest, WhatTheFileDropsAgainWhileItWaitsDoesNotCome) {
 TEST_F(ModelChangesTest, AModelIsThereUntilWhoAddsAWorkerHasHisAnswer) {
   const std::string key = path("key");
   ASSERT_EQ(::mkfifo(key.c_str(), 0600), 0);
-  FollowedModels models(of({x_, y_}), path("file"));
+  FollowedModels models(gateway_of({x_, y_}), path("file"));
   std::promise<Result<void>> added;
   models.run([&](ServedModels& all, FollowedFile&) {
     spec::UpstreamSpec worker = b_.upstream();

@@ -19,16 +19,9 @@ namespace {
 class SharedDecisionsTest : public ::testing::Test {
  protected:
   static spec::ServedModelSpec served(const std::string& name, const FakeWorker& worker) {
-    spec::ServedModelSpec model = gateway_spec({&worker});
-    model.model = name;
+    spec::ServedModelSpec model = served_model(name, worker);
     model.mode = spec::RoutingMode::kRoundRobin;
-    model.max_workers = 2;
     return model;
-  }
-  static spec::GatewaySpec of(std::vector<spec::ServedModelSpec> models) {
-    spec::GatewaySpec spec;
-    spec.models = std::move(models);
-    return spec;
   }
   static std::string mode_key(const std::string& model) { return "mode." + peer_key(model); }
   static std::string hold_key(const std::string& model, const std::string& worker) {
@@ -66,7 +59,7 @@ class SharedDecisionsTest : public ::testing::Test {
   FakeWorker b_{"b"};
   spec::ServedModelSpec x_ = served("x", a_);
   spec::ServedModelSpec y_ = served("y", b_);
-  FollowedModels models_{of({x_}), ::testing::TempDir() + "shared-decisions-" + std::to_string(::getpid())};
+  FollowedModels models_{gateway_of({x_}), ::testing::TempDir() + "shared-decisions-" + std::to_string(::getpid())};
 };
 
 TEST_F(SharedDecisionsTest, WhatIsDecidedElsewhereIsDoneHere) {
