@@ -207,8 +207,8 @@ TEST(BlockPoolDeathTest, RefusesWhatBreaksItsInvariants) {
 // XXH3 has no key, so that who chooses prompts chooses the hashes of their blocks.
 TEST(BlockPool, HashesChosenToMeetDoNot) {
   constexpr std::uint32_t kBlocks = 4'000;
-  std::uint64_t inverse = GoldenMultiplier::value;  // Newton's method, modulo 2^64
-  for (int i = 0; i < 6; ++i) inverse *= 2 - GoldenMultiplier::value * inverse;
+  std::uint64_t inverse = GoldenSpread::kMultiplier;  // Newton's method, modulo 2^64
+  for (int i = 0; i < 6; ++i) inverse *= 2 - GoldenSpread::kMultiplier * inverse;
   BlockPool pool(kBlocks, kBlockSize);
   const std::vector<BlockId> blocks = allocate_all(pool);
   for (std::uint64_t i = 0; i < kBlocks; ++i) commit_one(pool, blocks[i], inverse * (mix_seed({i}) >> 24));

@@ -12,6 +12,6 @@ std::uint64_t random_odd() {
 
 }  // namespace
 
-const std::uint64_t RandomMultiplier::value = random_odd();
+const std::array<std::uint64_t, 2> RandomSpread::multipliers_ = {random_odd(), random_odd()};
 
 }  // namespace kvist

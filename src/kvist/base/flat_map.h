@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -10,22 +11,32 @@
 
 namespace kvist {
 
-/// What FlatMap multiplies keys by: 2^64 / golden ratio (Fibonacci hashing). It spreads consecutive ids evenly and
-/// makes use of every bit of a hash.
-struct GoldenMultiplier {
-  static constexpr std::uint64_t value = 0x9E37'79B9'7F4A'7C15;
+/// Spreads keys over the 64 bits of which FlatMap takes the upper ones: times 2^64 / golden ratio (Fibonacci hashing).
+/// Consecutive ids lie evenly, and every bit of a hash counts.
+struct GoldenSpread {
+  static constexpr std::uint64_t kMultiplier = 0x9E37'79B9'7F4A'7C15;
+  [[nodiscard]] static constexpr std::uint64_t of(std::uint64_t key) { return key * kMultiplier; }
 };
-/// Another odd number in each process, for keys that a client can choose: without knowing it, nobody finds keys that
-/// meet.
-struct RandomMultiplier {
-  static const std::uint64_t value;
+
+/// For keys that a client can choose: by two odd numbers that are others in each process. One is not enough: keys at
+/// equal distances stay at equal distances when they are multiplied, so that one process in some hundreds would have
+/// them side by side. What the fold between the two does to them cannot be known beforehand.
+class RandomSpread {
+ public:
+  [[nodiscard]] static std::uint64_t of(std::uint64_t key) {
+    key *= multipliers_[0];
+    return (key ^ (key >> 32)) * multipliers_[1];
+  }
+
+ private:
+  static const std::array<std::uint64_t, 2> multipliers_;
 };
 
 /// Open addressing with linear probing, for keys that are Id<> types. A look-up reads about one cache line, an entry
 /// needs no allocation, and the array shrinks as well as grows. The order has no meaning and is only visible in
 /// for_each(). Pointers to values are valid until the next insertion or erasure. Requires: default-constructible,
 /// movable values.
-template <class Key, class Value, class Multiplier = GoldenMultiplier>
+template <class Key, class Value, class Spread = GoldenSpread>
 class FlatMap {
  public:
   [[nodiscard]] std::size_t size() const { return size_; }
@@ -114,7 +125,7 @@ class FlatMap {
   };
 
   [[nodiscard]] std::size_t home(Key key) const {
-    return static_cast<std::size_t>((static_cast<std::uint64_t>(key.value()) * Multiplier::value) >> shift_);
+    return static_cast<std::size_t>(Spread::of(static_cast<std::uint64_t>(key.value())) >> shift_);
   }
   [[nodiscard]] std::size_t next(std::size_t i) const { return (i + 1) & (slots_.size() - 1); }
 

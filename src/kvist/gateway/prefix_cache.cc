@@ -89,7 +89,7 @@ class PrefixCache::Reading {
 
 // Clients choose the texts, so that the hash differs from process to process.
 std::size_t PrefixCache::KeyHash::operator()(const Key& key) const {
-  return static_cast<std::size_t>(mix_seed({RandomMultiplier::value, key.parent, key.hash}));
+  return static_cast<std::size_t>(mix_seed({RandomSpread::of(1), key.parent, key.hash}));
 }
 
 PromptBlocks PrefixCache::blocks_of(PromptFrame frame, const tokenizer::RenderedPrompt& prompt,

@@ -201,7 +201,7 @@ void BlockPool::unlink_free(std::uint32_t index) {
 
 // Block hashes are spread already, but who chooses prompts chooses them too: XXH3 has no key.
 std::size_t BlockPool::home(BlockHash hash) const {
-  return static_cast<std::size_t>((hash.value() * RandomMultiplier::value) >> entry_shift_);
+  return static_cast<std::size_t>(RandomSpread::of(hash.value()) >> entry_shift_);
 }
 
 std::size_t BlockPool::longest_search() const {

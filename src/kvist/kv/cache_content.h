@@ -42,9 +42,7 @@ class CacheContent {
   };
   /// Who chooses prompts chooses the hashes of their blocks.
   struct Spread {
-    std::size_t operator()(ExternalHash hash) const {
-      return static_cast<std::size_t>(hash.value() * RandomMultiplier::value);
-    }
+    std::size_t operator()(ExternalHash hash) const { return static_cast<std::size_t>(RandomSpread::of(hash.value())); }
   };
   using Blocks = std::unordered_map<ExternalHash, Block, Spread>;
   using Children = std::unordered_map<ExternalHash, std::vector<ExternalHash>, Spread>;

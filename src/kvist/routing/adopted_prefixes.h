@@ -58,7 +58,7 @@ class AdoptedPrefixes {
  private:
   struct Worker {
     // By the external hash of their last block.
-    FlatMap<kv::ExternalHash, std::vector<kv::BlockHash>, RandomMultiplier> prefixes;
+    FlatMap<kv::ExternalHash, std::vector<kv::BlockHash>, RandomSpread> prefixes;
     std::size_t blocks = 0;
   };
   [[nodiscard]] bool adopt(WorkerId id, kv::ExternalHash name, std::span<const kv::BlockHash> prefix);

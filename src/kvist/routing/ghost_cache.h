@@ -81,7 +81,7 @@ class GhostCache {
   }
   void expire();
 
-  FlatMap<kv::BlockHash, Use, RandomMultiplier> last_uses_;          // of sampled blocks
+  FlatMap<kv::BlockHash, Use, RandomSpread> last_uses_;          // of sampled blocks
   std::deque<std::pair<std::uint64_t, kv::BlockHash>> by_last_use_;  // one per block, by a use that may not be the last
   std::uint64_t inserted_in_all_ = 0;
   std::uint64_t fleet_blocks_ = 0;

@@ -71,7 +71,7 @@ class PrefixUse {
   struct Node;
   class Walk;
   // By the first block of their edge. Clients choose the tokens of blocks, and so their hashes.
-  using Children = FlatMap<kv::BlockHash, std::unique_ptr<Node>, RandomMultiplier>;
+  using Children = FlatMap<kv::BlockHash, std::unique_ptr<Node>, RandomSpread>;
   struct Node {
     BlockKeys keys;  // the edge is keys[begin .. end); no prompt that runs through this node has fewer
     std::uint32_t begin = 0;

@@ -88,7 +88,7 @@ class RecentPrompts {
   PrefixUse use_;  // of one worker, because it does not matter where they were
   EndedPrompts ended_;
   std::uint64_t ended_in_all_ = 0;
-  FlatMap<kv::BlockHash, TimePoint, RandomMultiplier> ends_;  // when each ended, by its last block
+  FlatMap<kv::BlockHash, TimePoint, RandomSpread> ends_;  // when each ended, by its last block
   double return_share_ = 0;
   double gap_seconds_ = 0;
   Duration kept_ = kShortest;

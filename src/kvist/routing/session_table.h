@@ -51,7 +51,7 @@ class SessionTable {
 
   Duration ttl_;
   std::size_t most_;
-  FlatMap<Key, Place, RandomMultiplier> by_key_;
+  FlatMap<Key, Place, RandomSpread> by_key_;
   std::vector<Session> sessions_;
   Place first_ = kNone;  // the one that was idle longest
   Place last_ = kNone;

@@ -97,8 +97,8 @@ TEST(PromptLookup, NoPromptCanMakeItsPairsMeet) {
     for (int i = 0; i < 200; ++i) {
       const TokenId token(static_cast<std::uint32_t>(random.uniform_int(0, 128'000)));
       const std::uint64_t pair = mix_seed({mix_seed({2, prompt.back().value()}), token.value()});
-      if (pair * GoldenMultiplier::value >= lowest) continue;
-      lowest = pair * GoldenMultiplier::value;
+      if (pair * GoldenSpread::kMultiplier >= lowest) continue;
+      lowest = pair * GoldenSpread::kMultiplier;
       next = token;
     }
     prompt.push_back(next);

@@ -29,7 +29,7 @@ TEST(TokenCounts, NoPromptCanMakeItsTokensMeet) {
   constexpr std::size_t kChosen = 12'000;
   std::vector<TokenId> tokens;
   for (std::uint32_t i = 0; i < kVocabulary; ++i) tokens.emplace_back(i);
-  std::ranges::sort(tokens, {}, [](TokenId token) { return token.value() * GoldenMultiplier::value; });
+  std::ranges::sort(tokens, {}, [](TokenId token) { return token.value() * GoldenSpread::kMultiplier; });
   tokens.resize(kChosen);
   TokenCounts counts;
   counts.add_prompt(tokens);

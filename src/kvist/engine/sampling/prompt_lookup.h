@@ -37,7 +37,7 @@ class PromptLookup {
   bool proposes_ = true;
   std::vector<TokenId> tokens_;
   // n-gram -> the position after its latest occurrence that has a continuation
-  FlatMap<Key, std::uint32_t, RandomMultiplier> latest_;
+  FlatMap<Key, std::uint32_t, RandomSpread> latest_;
 };
 
 }  // namespace kvist::engine

@@ -42,7 +42,7 @@ class TokenCounts {
     return entries_[*place];
   }
 
-  FlatMap<TokenId, std::uint32_t, RandomMultiplier> places_;
+  FlatMap<TokenId, std::uint32_t, RandomSpread> places_;
   std::vector<Entry> entries_;
 };
 
