@@ -274,6 +274,21 @@ TEST(KvPolicy, WrongForecastsAreNotUsed) {
   EXPECT_FALSE(policy.fell_back());
 }
 
+TEST(KvPolicy, WithoutForecastsTurnsGoOnWhereNobodyHasAFreeSlot) {
+  KvPolicy policy;
+  std::vector<Candidate> candidates = {worker(0, 0), worker(1, 0), worker(2, 0), worker(3, 0)};
+  for (Candidate& candidate : candidates) {
+    candidate.forecast.error = 0.95;
+    candidate.limits.max_batch_size = 8;
+    candidate.load.requests = candidate.load.decoding = 8;
+  }
+  candidates[2].load.requests = candidates[2].load.decoding = 6;
+  for (int i = 0; i < 42; ++i) ++candidates[policy.choose(query(), candidates)].load.requests;
+  EXPECT_TRUE(policy.fell_back());
+  for (const Candidate& candidate : candidates)
+    EXPECT_EQ(candidate.load.requests, 18U) << "worker " << candidate.worker.value();
+}
+
 TEST(KvPolicy, ItsStateIsAllThatAnotherChoiceDependsOn) {
   KvPolicy policy;
   std::vector<Candidate> candidates = {worker(0, 0), worker(1, 0), worker(2, 0)};

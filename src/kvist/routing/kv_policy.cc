@@ -55,15 +55,16 @@ double further_slot_wait_ms(const Candidate& candidate, const KvPolicy::Fleet& f
   return fleet.any_room ? (KvPolicy::kMemoryWeight - 1) * candidate.forecast.slot_wait_ms : 0;
 }
 
-/// Index of the candidate whose turn comes after `last`, without those that have no free slot; 0 if none has one.
+/// Index of the candidate whose turn comes after `last`. Those that have no free slot have a turn only if none has one.
 std::size_t next_in_turn(std::optional<WorkerId> last, std::span<const Candidate> candidates) {
+  const bool all_taken = std::ranges::all_of(candidates, slots_are_taken);
   std::size_t first = candidates.size();
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (slots_are_taken(candidates[i])) continue;
+    if (!all_taken && slots_are_taken(candidates[i])) continue;
     if (!last || candidates[i].worker > *last) return i;
     first = std::min(first, i);
   }
-  return first < candidates.size() ? first : 0;
+  return first;
 }
 
 }  // namespace
