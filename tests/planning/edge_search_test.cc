@@ -99,6 +99,21 @@ TEST(FindEdge, LargeEdgesAreFoundToAPercent) {
   EXPECT_LT(sure.looks.size(), 26U);
 }
 
+TEST(FindEdge, ACoarserResolutionNeedsFewerLooks) {
+  const auto looks = [](double resolution) {
+    Sure sure{.holds = [](std::uint32_t n) { return n <= 33'333; }, .looks = {}};
+    const auto found = sure.find({.start = 1'000, .limit = 100'000, .resolution = resolution, .probes_below = 0});
+    EXPECT_TRUE(found);
+    EXPECT_LE(found->last, 33'333U);
+    EXPECT_GE(found->last, 33'333U * (1 - resolution));
+    EXPECT_GE(found->at_most, 33'333U);
+    EXPECT_LE(found->at_most, 33'333U * (1 + resolution));
+    return sure.looks.size();
+  };
+  EXPECT_EQ(looks(0.01), 14U);
+  EXPECT_EQ(looks(0.05), 12U);
+}
+
 /// Whatever the evaluations return, the result is ordered and consistent with all of them.
 TEST(FindEdge, HoldsItsPromisesOnRandomPredicates) {
   for (std::uint64_t seed = 1; seed <= 2'000; ++seed) {

@@ -53,7 +53,9 @@ class EdgeSearch {
     return looks_.emplace(number, seen).first->second;
   }
 
-  static bool neighbours(std::uint32_t low, std::uint32_t high) { return high - low <= std::max(1U, low / 100); }
+  bool neighbours(std::uint32_t low, std::uint32_t high) const {
+    return high - low <= std::max(1.0, options_.resolution * low);
+  }
 
   std::uint32_t larger(std::uint32_t number) const {
     const double next = std::ceil(number * options_.growth);

@@ -16,7 +16,6 @@ CapacityOptions options_near(const CapacityOptions& options, const Capacity& bas
   CapacityOptions near = options;
   near.start_users = std::max(1U, base.users);
   near.growth = 1.3;
-  near.resolution = std::max(options.resolution, 0.03);
   near.probes_below = std::min(2U, options.probes_below);
   near.probes_above = 0;
   return near;
