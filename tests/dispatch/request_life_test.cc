@@ -255,6 +255,32 @@ TEST(RequestLife, LeavesAStalledWorkerIfThereIsAnother) {
   EXPECT_EQ(life.on_worker_stalled(WorkerId(2)).report, LifeReport::kNothing) << "its answer is on the way";
 }
 
+// The dispatcher's answer takes a moment, in which the worker may be given up for good. The gateway says that once.
+TEST(RequestLife, DoesNotStayAtAWorkerThatWasLostWhileAnotherWasAskedFor) {
+  for (const bool removed : {false, true}) {
+    RequestLife life = begun_life();
+    ASSERT_EQ(life.on_worker_stalled(WorkerId(0), AttemptFailure::kSilent).report, LifeReport::kLeave);
+    const LifeActions lost =
+        removed ? life.on_worker_removed(WorkerId(0), true) : life.on_worker_lost(WorkerId(0), true);
+    EXPECT_EQ(lost.report, LifeReport::kNothing) << "the answer is on the way";
+    const LifeActions actions = life.on_rerouted(std::nullopt);
+    EXPECT_EQ(actions.report, LifeReport::kAttemptFailed);
+    EXPECT_EQ(actions.failure, removed ? AttemptFailure::kRemoved : AttemptFailure::kTransport);
+    EXPECT_TRUE(actions.abandon);
+    EXPECT_EQ(life.on_rerouted(std::nullopt).over, Outcome::kUpstreamFailed) << "there is no other one";
+  }
+}
+
+TEST(RequestLife, ThatAWorkerWasLostDoesNotMatterAtTheNextOne) {
+  RequestLife life = begun_life();
+  (void)life.on_worker_stalled(WorkerId(0), AttemptFailure::kSilent);
+  (void)life.on_worker_lost(WorkerId(0), true);
+  EXPECT_EQ(life.on_rerouted(to(1)).attempt->worker, WorkerId(1));
+  ASSERT_EQ(life.on_worker_stalled(WorkerId(1)).report, LifeReport::kLeave);
+  (void)life.on_worker_lost(WorkerId(0), true);
+  EXPECT_EQ(life.on_rerouted(std::nullopt).report, LifeReport::kNothing) << "that one may go on";
+}
+
 // The worker was found silent before the first part of the answer came, and the word of it arrived after that.
 TEST(RequestLife, AnAnswerThatHasBegunIsNoSilence) {
   RequestLife life = begun_life();

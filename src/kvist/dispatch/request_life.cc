@@ -24,6 +24,7 @@ LifeActions RequestLife::on_routed(const routing::Decision& decision) {
   decision_ = decision;
   error_frame_ = false;
   attempt_begun_ = false;
+  lost_.reset();
   status_ = 0;
   LifeActions actions;
   actions.attempt = decision;
@@ -57,6 +58,7 @@ LifeActions RequestLife::on_rerouted(const std::optional<routing::Decision>& dec
     case AttemptFailure::kStalled:
     case AttemptFailure::kSilent:
       phase_ = left_;  // the worker may continue
+      if (const auto lost = std::exchange(lost_, std::nullopt)) return lose(lost->failure, lost->problem, lost->sent);
       return actions;
     case AttemptFailure::kNotResumable:
     case AttemptFailure::kBackPressure:
@@ -246,13 +248,21 @@ LifeActions RequestLife::on_idle() {
 }
 
 LifeActions RequestLife::on_worker_lost(WorkerId worker, bool sent) {
-  if (worker != decision_.worker) return {};
-  return on_lost(false, "the worker stands still and answers no health check", sent);
+  return lose_worker(worker, {.failure = AttemptFailure::kTransport,
+                              .problem = "the worker stands still and answers no health check",
+                              .sent = sent});
 }
 
 LifeActions RequestLife::on_worker_removed(WorkerId worker, bool sent) {
+  return lose_worker(worker, {.failure = AttemptFailure::kRemoved, .problem = "taken out of the fleet", .sent = sent});
+}
+
+// With several threads the dispatcher's answer takes a moment. If that says that the request stays, it stays at a
+// worker that is gone.
+LifeActions RequestLife::lose_worker(WorkerId worker, const Loss& loss) {
   if (worker != decision_.worker) return {};
-  return lose(AttemptFailure::kRemoved, "taken out of the fleet", sent);
+  if (phase_ == Phase::kAsking) lost_ = loss;
+  return lose(loss.failure, loss.problem, loss.sent);
 }
 
 LifeActions RequestLife::on_client_gone() {

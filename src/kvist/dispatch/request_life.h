@@ -78,7 +78,8 @@ class RequestLife {
   /// The decision for the first attempt. Requires: it is called once, before all others.
   [[nodiscard]] LifeActions on_routed(const routing::Decision& decision);
   /// The dispatcher's result for kAttemptFailed or kLeave: another worker, or none. Ignored if the request has
-  /// ended in the meantime. Requires: the actions before asked for it (LifeActions::asks()).
+  /// ended in the meantime. May ask again: if the request cannot stay because its worker was lost in the meantime.
+  /// Requires: the actions before asked for it (LifeActions::asks()).
   [[nodiscard]] LifeActions on_rerouted(const std::optional<routing::Decision>& decision);
 
   /// The proxy that carries the request says which worker its answer comes from; it is another than the decision's if
@@ -149,6 +150,13 @@ class RequestLife {
     kOver,
   };
 
+  /// The gateway knows that the worker cannot answer any more, and says that once.
+  struct Loss {
+    AttemptFailure failure = AttemptFailure::kTransport;
+    std::string_view problem;  // lives as long as the program
+    bool sent = true;
+  };
+  [[nodiscard]] LifeActions lose_worker(WorkerId worker, const Loss& loss);
   /// The worker cannot answer any more.
   [[nodiscard]] LifeActions lose(AttemptFailure failure, std::string_view problem, bool sent);
   [[nodiscard]] LifeActions ask_for_another(AttemptFailure failure, std::string_view problem);
@@ -166,6 +174,7 @@ class RequestLife {
   AttemptFailure failure_ = AttemptFailure::kTransport;
   bool begun_ = false;
   bool attempt_begun_ = false;
+  std::optional<Loss> lost_;  // that came to be known while another worker was asked for
   std::optional<std::uint32_t> resumable_;
   Error broken_;  // what the client is told if a begun answer, or one that is too large, finds no other worker
   bool error_frame_ = false;

@@ -126,9 +126,9 @@ void ProxiedRequest::on_rerouted(const std::optional<routing::Decision>& decisio
   asking_ = false;
   const auto held = std::exchange(held_error_, std::nullopt);
   if (!decision && !life_.begun()) relay_.release_error(events_);
-  carry_out(life_.on_rerouted(decision));
+  act(life_.on_rerouted(decision));
   if (!decision && job_.report && life_.counts()) report_stays();
-  if (decision || life_.is_over()) return;
+  if (decision || asking_ || life_.is_over()) return;
   if (held) return on_error(*held);
   if (ended_) return end_whole(nullptr);
   // A call that could not be made was due while the answer was outstanding.
