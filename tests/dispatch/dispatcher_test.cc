@@ -545,6 +545,16 @@ TEST_F(OneBadWorker, ComesBackWithTheFirstGoodAnswer) {
   EXPECT_GE(probes, 1U);
 }
 
+// Half of the usable workers may be ejected, which is one of those that are left.
+TEST_F(OneBadWorker, IsEjectedThoughAnotherOneDiedAfterItsEjection) {
+  for (int i = 0; i < 60; ++i) (void)run(WorkerId(0), AttemptFailure::kServerError);
+  ASSERT_EQ(fleet_.worker(WorkerId(0)).ejection, Ejection::kOut);
+  for (int i = 0; i < 3; ++i) fleet_.on_failure(WorkerId(0), "connection refused", now_);
+  for (int i = 0; i < 60; ++i) (void)run(bad_, AttemptFailure::kServerError);
+  EXPECT_EQ(fleet_.worker(bad_).ejection, Ejection::kOut);
+  EXPECT_EQ(failures(bad_, AttemptFailure::kServerError), 5U);
+}
+
 TEST_F(OneBadWorker, IsTriedOutByOneRequestAtATime) {
   for (int i = 0; i < 30; ++i) (void)run(bad_, AttemptFailure::kGarbage);
   now_ += std::chrono::seconds(5);

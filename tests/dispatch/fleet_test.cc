@@ -31,6 +31,16 @@ TEST_F(FleetTest, NoWorkerIsAvailableBeforeItsFirstSuccessfulCheck) {
   EXPECT_EQ(fleet_.worker(b_).last_problem, "not checked yet");
 }
 
+TEST_F(FleetTest, OfTheUsableWorkersThoseThatAreEjectedAreCounted) {
+  bring_up();
+  fleet_.set_ejection(a_, Ejection::kTrial);
+  EXPECT_EQ(fleet_.usable().workers, 2U);
+  EXPECT_EQ(fleet_.usable().ejected, 1U);
+  for (int i = 0; i < 3; ++i) fleet_.on_failure(a_, "connection refused", now_);
+  EXPECT_EQ(fleet_.usable().workers, 1U);
+  EXPECT_EQ(fleet_.usable().ejected, 0U) << "nobody could be given requests there anyway";
+}
+
 TEST_F(FleetTest, OneFailureMakesAWorkerSuspectAndThreeInARowUnhealthy) {
   bring_up();
   EXPECT_TRUE(fleet_.on_failure(a_, "connection refused", now_));

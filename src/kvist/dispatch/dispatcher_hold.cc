@@ -31,8 +31,8 @@ HoldCheck Dispatcher::hold_check(const RequestProfile& profile, TimePoint now) {
            .blocks = profile.blocks,
            .block_size = router_->block_size(),
            .answer_tokens = router_->forecaster().output_lengths().mean_tokens(),
-           .prefill_share = prefill_.share(fleet_->usable()),
-           .recomputed_share = recomputed_.share(fleet_->usable()),
+           .prefill_share = prefill_.share(fleet_->usable().workers),
+           .recomputed_share = recomputed_.share(fleet_->usable().workers),
            .others_wait = !holds_.empty()},
           now};
 }
@@ -111,7 +111,7 @@ void Dispatcher::release_overdue(TimePoint now, std::vector<Released>& released)
     ++counters_.held_too_long;
     if (std::exchange(may_begin, false)) {
       Started started = *try_start(held.profile, held.since, now, nullptr);
-      const auto workers = static_cast<double>(std::max<std::size_t>(1, fleet_->usable()));
+      const auto workers = static_cast<double>(std::max<std::size_t>(1, fleet_->usable().workers));
       if (started) next_overdue_ = now + from_milliseconds(held.service_ms / kOverdueShare / workers);
       released.push_back(let_go(*id, std::move(started), now));
     } else {

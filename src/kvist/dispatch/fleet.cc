@@ -162,11 +162,16 @@ void Fleet::set_model(WorkerId id, bool serves_model, std::uint32_t max_model_le
   update_availability();
 }
 
-std::size_t Fleet::usable() const {
-  return static_cast<std::size_t>(std::ranges::count_if(workers_, [](const Worker& worker) {
-    return !worker.vacant && worker.open && worker.health != WorkerHealth::kUnhealthy && !worker.stalled &&
-           worker.serves_model;
-  }));
+OutlierWatch::Usable Fleet::usable() const {
+  OutlierWatch::Usable usable;
+  for (const Worker& worker : workers_) {
+    if (worker.vacant || !worker.open || worker.health == WorkerHealth::kUnhealthy || worker.stalled ||
+        !worker.serves_model)
+      continue;
+    ++usable.workers;
+    if (worker.ejection != Ejection::kIn) ++usable.ejected;
+  }
+  return usable;
 }
 
 void Fleet::set_adapters(WorkerId worker, std::vector<std::string> adapters) {

@@ -133,8 +133,7 @@ class Fleet {
   /// For Router::route(). Always up to date, and valid as long as the fleet.
   [[nodiscard]] routing::FleetView views() const { return {views_, version_}; }
   [[nodiscard]] bool any_available() const;
-  /// The workers that could be given requests if none were ejected.
-  [[nodiscard]] std::size_t usable() const;
+  [[nodiscard]] OutlierWatch::Usable usable() const;
 
  private:
   bool set_health(Worker& worker, WorkerHealth health, TimePoint now);

@@ -46,7 +46,7 @@ bool OutlierWatch::on_good(WorkerId id, bool complete, TimePoint now) {
 }
 
 bool OutlierWatch::on_failure(WorkerId id, AttemptFailure failure, std::string_view problem, TimePoint began,
-                              std::size_t usable, TimePoint now, bool broke_off) {
+                              const Usable& usable, TimePoint now, bool broke_off) {
   Worker& worker = workers_.at(id.value());
   count(id, true, now);
   ++worker.failures_in_a_row;
@@ -66,7 +66,8 @@ bool OutlierWatch::on_failure(WorkerId id, AttemptFailure failure, std::string_v
   const bool by_share = options_.failure_share < 1 && answers.answers >= options_.least_answers &&
                         share >= std::max(options_.failure_share, kTimesOthers * others);
   if (!in_a_row && !by_share) return false;
-  if (static_cast<double>(ejected() + 1) > std::floor(options_.most_of_fleet * static_cast<double>(usable))) {
+  const double most = std::floor(options_.most_of_fleet * static_cast<double>(usable.workers));
+  if (static_cast<double>(usable.ejected + 1) > most) {
     ++worker.over_cap;
     return false;
   }
@@ -149,11 +150,6 @@ void OutlierWatch::update_next() {
   next_ = TimePoint::max();
   for (const Worker& worker : workers_)
     if (worker.state == Ejection::kOut) next_ = std::min(next_, worker.until);
-}
-
-std::size_t OutlierWatch::ejected() const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(workers_, [](const Worker& worker) { return worker.state != Ejection::kIn; }));
 }
 
 std::int64_t OutlierWatch::half_of(TimePoint now) const {

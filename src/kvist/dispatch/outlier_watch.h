@@ -36,7 +36,8 @@ inline constexpr std::size_t kEjectionRules = 3;
 ///   - after `failures_in_a_row` failures without a good answer in between, or
 ///   - when at least `failure_share` of its latest `least_answers` or more answers within `window` were failures,
 /// in both cases only if that is at least kTimesOthers times the share of all other workers, because what makes all
-/// workers fail is the requests' fault. At most `most_of_fleet` of the usable workers are ejected at once.
+/// workers fail is the requests' fault. At most `most_of_fleet` of the usable workers are ejected at once; those that
+/// died or were closed after their ejection do not count, on either side.
 /// An ejection lasts `time`, and twice as long as the last one if the worker had been back for less than
 /// kTimesWell times the last one, up to `longest_time`. Then one request at a time tries it out: a good answer brings
 /// it back, a failure ejects it again. The first token of an answer counts as a good one, because an answer may last
@@ -65,13 +66,18 @@ class OutlierWatch {
 
   OutlierWatch(const spec::EjectionSpec& options, std::size_t workers);
 
+  /// The workers that could be given requests if none were ejected, and how many of these are (not kIn).
+  struct Usable {
+    std::size_t workers = 0;
+    std::size_t ejected = 0;
+  };
+
   // Each returns whether the worker's state changed.
   /// The worker gave a good answer, or the first token of one (`complete` false).
   bool on_good(WorkerId worker, bool complete, TimePoint now);
-  /// An attempt that began at `began` failed. `usable`: workers that could take requests if none were ejected;
-  /// the ejected ones are among them. `broke_off`: after its first token.
+  /// An attempt that began at `began` failed. `broke_off`: after its first token.
   bool on_failure(WorkerId worker, AttemptFailure failure, std::string_view problem, TimePoint began,
-                  std::size_t usable, TimePoint now, bool broke_off = false);
+                  const Usable& usable, TimePoint now, bool broke_off = false);
   /// The worker got a request. If the worker was to be tried out, this request does that. Returns whether it does.
   bool on_given(WorkerId worker, TimePoint now);
   /// The request that tried the worker out ended without saying anything about it.
@@ -104,7 +110,6 @@ class OutlierWatch {
   void count(WorkerId worker, bool failure, TimePoint now);
   [[nodiscard]] Half within_window(const Window& window, TimePoint now) const;
   [[nodiscard]] double share_of_others(WorkerId worker, TimePoint now) const;
-  [[nodiscard]] std::size_t ejected() const;
   void eject(WorkerId worker, EjectionRule rule, AttemptFailure failure, std::string_view problem, TimePoint now);
   void enter(Worker& worker, Ejection state, TimePoint now);
   void update_next();
