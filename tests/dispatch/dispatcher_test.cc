@@ -746,6 +746,42 @@ TEST_F(DispatcherTest, WhoHadToStayForWantOfARetryLeavesWhenThereIsOne) {
   EXPECT_EQ(router_.loads().requests(), 0U);
 }
 
+TEST_F(DispatcherTest, WhoHadToStayForWantOfAnotherWorkerIsAskedAgainWhenThereIsOne) {
+  const auto start_stream = [&](TimePoint now) {
+    return *dispatcher_.start({.prompt_tokens = 100, .blocks = nullptr, .streams = true}, now);
+  };
+  std::vector<Ticket> streams{start_stream(now_)};
+  const WorkerId hung = streams[0].decision.worker;
+  for (std::uint32_t w = 0; w < 3; ++w)
+    for (int i = 0; i < 3 && WorkerId(w) != hung; ++i) fleet_.on_failure(WorkerId(w), "down", now_);
+  std::vector<int> asked_s;
+  std::size_t moved = 0;
+  for (int ms = 100; ms < 120'000; ms += 100) {
+    const TimePoint now = now_ + std::chrono::milliseconds(ms);
+    if (ms == 15'000) streams.push_back(start_stream(now));
+    if (ms == 20'000) fleet_.set_limits(hung, {.kv_blocks = 500});  // which is no other worker
+    for (std::uint32_t w = 0; w < 3; ++w)
+      if (ms == 30'000 && WorkerId(w) != hung) fleet_.on_success(WorkerId(w), now);
+    if (ms == 60'000) fleet_.set_limits(hung, {.kv_blocks = 600});
+    const Dispatcher::Findings found = dispatcher_.check(now);
+    dispatcher_.on_sign_of_life(hung, now);
+    if (std::ranges::find(found.hung, hung) == found.hung.end()) continue;
+    asked_s.push_back(ms / 1'000);
+    for (const Ticket& stream : streams) {
+      const auto next = dispatcher_.leave(stream.handle, AttemptFailure::kStalled, now);
+      if (!next) continue;
+      ++moved;
+      EXPECT_NE(next->worker, hung);
+      dispatcher_.on_first_token(next->request, now);
+    }
+  }
+  EXPECT_EQ(asked_s, (std::vector<int>{10, 30})) << "once, and once when the others were back";
+  EXPECT_EQ(moved, 2U);
+  EXPECT_EQ(dispatcher_.counters().paid_retries, 2U);
+  for (const Ticket& stream : streams) dispatcher_.finish(stream.handle, Outcome::kCompleted, now_);
+  expect_no_load();
+}
+
 TEST_F(DispatcherTest, AWorkerThatOnlyAnswersHealthChecksIsEjected) {
   Dispatcher dispatcher({.retry_budget = {.at_start = 20}}, fleet_, router_);
   std::vector<Ticket> tickets;

@@ -32,7 +32,7 @@ Dispatcher::Dispatcher(const Options& options, Fleet& fleet, routing::Router& ro
       admission_(options.admission.value_or(spec::AdmissionSpec{}), router.forecaster(), fleet.size()),
       warm_up_(options.warm_up, fleet.size()),
       demand_(options.scaling),
-      hung_(fleet.size(), false) {
+      hung_(fleet.size()) {
   counters_.by_worker.resize(fleet.size());
   counters_.failures.resize(fleet.size());
   too_large_since_.resize(fleet.size());
@@ -283,6 +283,7 @@ void Dispatcher::give(DispatchedRequest& request, const routing::Decision& decis
   request.attempt = decision.request;
   request.at_worker = true;
   request.wait = silence_.begin(decision.forecast_ttft_ms, now);
+  if (Hung& hung = hung_[request.worker.value()]; hung.reported != 0) hung.keeps = true;  // there was no better one
   if (request.streams) stalls_.on_attempt(request.worker, now);
   request.tries_out = outliers_.on_given(request.worker, now);
   if (request.tries_out) apply_ejection(request.worker);
@@ -376,7 +377,7 @@ void Dispatcher::forget(WorkerId worker) {
   outliers_.forget(worker);
   admission_.forget(worker);
   warm_up_.forget(worker);
-  hung_.at(worker.value()) = false;
+  hung_.at(worker.value()) = {};
   counters_.by_worker[worker.value()] = {};
   counters_.failures[worker.value()] = {};
   too_large_since_[worker.value()] = {};

@@ -200,7 +200,8 @@ class Dispatcher {
   struct Findings {
     std::vector<WorkerId> stalled;  ///< began to stall
     /// Workers that have stalled for so long that requests without an answer may leave them (leave(), kStalled).
-    /// Reported again when requests had to stay because the retry budget was empty and it has a retry now.
+    /// Reported again when requests had to stay because the retry budget was empty and it has a retry now, or because
+    /// there was no other worker and the fleet has changed.
     std::vector<WorkerId> hung;
     std::vector<WorkerId> ask;  ///< silent: check their health now
     /// A request that waits at a worker without any sign of life, and may leave it (leave(), kSilent).
@@ -271,6 +272,14 @@ class Dispatcher {
   void note_too_large(WorkerId worker, TimePoint now);
   void settle_disputes_of(routing::RequestHandle attempt, TimePoint now);
   void check_stalls(Findings& findings, TimePoint now);
+  /// Whether requests that wait at a worker that hangs are to be asked to leave it.
+  [[nodiscard]] bool may_leave_now(WorkerId hung) const;
+
+  /// Whether a worker is among Findings::hung, and has requests for which there was no other worker.
+  struct Hung {
+    std::uint64_t reported = 0;  // the fleet's version when it was; 0: it was not
+    bool keeps = false;          // such a request
+  };
 
   Options options_;
   Fleet* fleet_;
@@ -287,7 +296,7 @@ class Dispatcher {
   TimePoint next_overdue_{};                // when the next one that waited too long may begin all the same
   PrefillShare prefill_;                    // of requests that were routed
   PrefillShare recomputed_;                 // the part that some worker had computed before
-  std::vector<bool> hung_;                  // by WorkerId: its stall was reported as one
+  std::vector<Hung> hung_;                  // by WorkerId
   std::vector<TimePoint> too_large_since_;  // by WorkerId: the first answer that was too large; the epoch: none was
   /// Attempts of requests with disputes, which a good answer decides.
   struct Disputed {

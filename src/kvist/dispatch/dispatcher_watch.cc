@@ -41,13 +41,26 @@ void Dispatcher::check_stalls(Findings& findings, TimePoint now) {
     const bool stalled = silence > timeout || silence_.is_silent(worker);
     // Without work a worker cannot stall. Then its health checks alone decide.
     if (fleet_->set_stalled(worker, stalled, now) && stalled) findings.stalled.push_back(worker);
-    const bool hung = silence > StallWatch::kTimesIfAlive * timeout;
-    if (!hung) hung_[i] = false;
-    if (hung && !hung_[i] && budget_.has_one(now)) {
+    if (silence <= StallWatch::kTimesIfAlive * timeout) {
+      hung_[i] = {};
+    } else if (may_leave_now(worker) && budget_.has_one(now)) {
       findings.hung.push_back(worker);
-      hung_[i] = true;
+      hung_[i] = {.reported = fleet_->views().version()};
     }
   }
+}
+
+// Not at each look while there is no other one, and not at each change of the fleet where requests stay for other
+// reasons: every report asks all of them.
+bool Dispatcher::may_leave_now(WorkerId worker) const {
+  const Hung& hung = hung_[worker.value()];
+  if (hung.reported == 0) return true;
+  const auto fleet = fleet_->views();
+  if (!hung.keeps || hung.reported == fleet.version()) return false;
+  const std::uint8_t own = fleet[worker.value()].group;
+  for (std::uint32_t i = 0; i < fleet.size(); ++i)
+    if (WorkerId(i) != worker && fleet[i].group != routing::WorkerView::kOutOfUse && fleet[i].group <= own) return true;
+  return false;
 }
 
 // By the router's rule: the workers of the best group among those that have the adapter. None of them may be available
@@ -69,13 +82,17 @@ std::optional<routing::Decision> Dispatcher::leave(DispatchHandle handle, Attemp
   DispatchedRequest& live = this->live(handle);
   if (live.carried) return std::nullopt;
   note_progress(live, resumed_tokens);
-  const bool elsewhere = can_go_elsewhere(live);
   const bool free = is_free(live, failure);
-  if (!free && !budget_.has_one(now)) {
-    hung_[live.worker.value()] = false;  // it is asked again when there is a retry
+  if (!(free || live.retries < options_.max_retries) || options_.max_retries == 0) return std::nullopt;
+  Hung& hung = hung_[live.worker.value()];
+  if (!can_go_elsewhere(live)) {
+    hung.keeps = true;  // it is asked again when there is another worker
     return std::nullopt;
   }
-  if (!elsewhere || !(free || live.retries < options_.max_retries) || options_.max_retries == 0) return std::nullopt;
+  if (!free && !budget_.has_one(now)) {
+    hung = {};  // it is asked again when there is a retry
+    return std::nullopt;
+  }
   return on_attempt_failed(
       handle, failure,
       failure == AttemptFailure::kSilent ? "no sign of life within the predicted time" : "it stands still", now,
