@@ -801,6 +801,41 @@ TEST_F(DispatcherTest, AWorkerThatOnlyAnswersHealthChecksIsEjected) {
   EXPECT_EQ(router_.loads().requests(), 0U);
 }
 
+/// Of 120 requests at once to three workers of which each computes a prompt in half a second, how many are refused if
+/// nobody may wait for more than 2 s.
+std::size_t refused_at_once(bool streams) {
+  TimePoint now{std::chrono::seconds(1)};
+  Fleet fleet({"a", "b", "c"}, {});
+  for (std::uint32_t w = 0; w < 3; ++w) {
+    fleet.on_success(WorkerId(w), now);
+    fleet.set_limits(WorkerId(w), {.block_size = 16, .kv_blocks = 400'000, .max_batch_size = 256});
+  }
+  routing::Router router({.model = "m", .block_size = 16, .workers = 3, .mode = spec::RoutingMode::kKv});
+  Dispatcher dispatcher({.admission = spec::AdmissionSpec{.max_wait = std::chrono::seconds(2)}}, fleet, router);
+  const RequestProfile profile{.prompt_tokens = 2'000, .blocks = nullptr, .streams = streams};
+  constexpr std::uint32_t kTokens = 20;
+  for (int i = 0; i < 300; ++i, now += std::chrono::seconds(1)) {
+    const Ticket ticket = *dispatcher.start(profile, now);
+    const routing::RequestHandle attempt = ticket.decision.request;
+    const auto at = [&](std::uint32_t token) { return now + std::chrono::milliseconds(560 + 21 * token); };
+    if (streams) {
+      dispatcher.on_first_token(attempt, at(0));
+      for (std::uint32_t token = 1; token <= kTokens; ++token) dispatcher.on_progress(attempt, 1, at(token));
+    } else {
+      dispatcher.on_whole_answer(attempt, {.tokens = kTokens, .prompt_tokens = 2'000, .cached_tokens = 0}, at(kTokens));
+    }
+    dispatcher.finish(ticket.handle, Outcome::kCompleted, at(kTokens));
+  }
+  std::size_t refused = 0;
+  for (int i = 0; i < 120; ++i) refused += dispatcher.start(profile, now) ? 0 : 1;
+  return refused;
+}
+
+TEST_F(DispatcherTest, NobodyWaitsForLongerThanTheBoundThoughNobodyStreams) {
+  EXPECT_GE(refused_at_once(true), 80U);
+  EXPECT_GE(refused_at_once(false), 80U);
+}
+
 TEST_F(DispatcherTest, ComparesThePredictionWithTheEnginesCount) {
   const Ticket first = start();
   dispatcher_.on_usage(first.decision.request, 100, 64);

@@ -11,8 +11,8 @@ namespace {
 
 /// About how many of the latest requests the mean counts.
 constexpr double kMeanOf = 64;
-/// With fewer first tokens, the forecasts are those of the prior.
-constexpr std::uint64_t kEnoughFirstTokens = 8;
+/// With fewer first tokens and whole answers, the forecasts are those of the prior.
+constexpr std::uint64_t kEnoughObservations = 8;
 /// How many requests a worker is assumed to have room for if its number of slots is unknown: vLLM's default.
 constexpr std::uint32_t kAssumedSlots = 256;
 
@@ -222,7 +222,7 @@ bool WaitAdmission::is_cold(const routing::Candidate& candidate) const {
 }
 
 bool WaitAdmission::has_learned() const {
-  return forecaster_->latency().fleet().first_token_error().observations >= kEnoughFirstTokens;
+  return forecaster_->latency().fleet().observations() >= kEnoughObservations;
 }
 
 void WaitAdmission::look_at(Queue& queue, double excess, TimePoint now) {

@@ -164,6 +164,7 @@ LatencyModel::WholeAnswer LatencyModel::parts_of(const WholeAnswerSample& sample
 }
 
 void LatencyModel::observe_whole_answer(const WholeAnswerSample& sample) {
+  ++whole_answers_;
   const WholeAnswer whole = parts_of(sample);
   const double elapsed = std::clamp(sample.elapsed_ms, whole.all_ms / kOutlier, whole.all_ms * kOutlier);
   filter_.learn(whole.x, elapsed - sample.queue_ms, whole.noise * std::max(1.0, elapsed / whole.all_ms));

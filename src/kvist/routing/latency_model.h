@@ -104,6 +104,8 @@ class LatencyModel {
   }
   [[nodiscard]] const PredictionError& step_error() const { return step_error_; }
   [[nodiscard]] const PredictionError& first_token_error() const { return first_token_error_; }
+  /// First tokens and whole answers, each of which says something about the weights of the first token.
+  [[nodiscard]] std::uint64_t observations() const { return first_token_error_.observations + whole_answers_; }
 
  private:
   static constexpr std::size_t kScale = 4;  // the weight of the steps of whole answers
@@ -137,6 +139,7 @@ class LatencyModel {
   WeightFilter filter_;                   // base, steps, per prefill token, per pair; factor of all batch sizes
   PredictionError step_error_;
   PredictionError first_token_error_;
+  std::uint64_t whole_answers_ = 0;
 };
 
 }  // namespace kvist::routing
