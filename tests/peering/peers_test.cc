@@ -45,6 +45,33 @@ TEST_F(PeersTest, ARequestOfAnotherGatewayCountsAsOnesOwn) {
             a_.router.forecaster().output_lengths().mean_tokens());
 }
 
+// Its progress is told as the sum over its choices.
+TEST_F(PeersTest, AnswersOfSeveralChoicesAreAsLongAsAtTheirOwnGateway) {
+  for (std::uint64_t i = 1; i <= 50; ++i) {
+    const auto begin = static_cast<std::int64_t>(1'000 * i);
+    const auto request = a_.router
+                             .route({.request = RequestId(i),
+                                     .prompt_tokens = 400,
+                                     .blocks = prompt_of(i, 25, 25, 0),
+                                     .streams = true,
+                                     .choices = 8,
+                                     .excluded = {}},
+                                    a_.fleet.views(), at(begin))
+                             ->request;
+    const WorkerId worker = a_.router.find(request)->worker;
+    pass_on(a_, {&b_}, at(begin + 5));
+    EXPECT_EQ(b_.load(a_.worker_of(request)), a_.load(a_.worker_of(request)));
+    EXPECT_EQ(b_.router.loads().answers(WorkerId((worker.value() + 1) % 3)), 8U);
+    a_.router.on_first_token(request, at(begin + 50));
+    for (int k = 0; k < 8 * 100; ++k) a_.router.on_progress(request, 1, at(begin + 50));
+    pass_on(a_, {&b_}, at(begin + 300));
+    a_.router.on_finished(request, true, at(begin + 400));
+    pass_on(a_, {&b_}, at(begin + 405));
+  }
+  EXPECT_NEAR(b_.router.forecaster().output_lengths().mean_tokens(),
+              a_.router.forecaster().output_lengths().mean_tokens(), 20);
+}
+
 TEST_F(PeersTest, TheNextRequestAvoidsAWorkerThatAPeerHasFilled) {
   for (std::uint64_t i = 0; i < 2; ++i) (void)a_.route(i, 3'200, prompt_of(10 + i, 200, 200, 0), at(0));
   pass_on(a_, {&b_}, at(5));
@@ -233,6 +260,8 @@ TEST(PeerMessages, ReadBackWhatWasWritten) {
                         .own_blocks = 4,
                         .new_blocks = 5,
                         .streams = true,
+                        .decoding = true,
+                        .choices = 128,
                         .session = 5,
                         .blocks = prompt_of(1, 6, 6, 0)},
                  FirstToken{AttemptId(3)}, Progress{AttemptId(3), 8}, Ended{AttemptId(3), 9, true},
@@ -243,7 +272,10 @@ TEST(PeerMessages, ReadBackWhatWasWritten) {
   ASSERT_TRUE(read) << read.error().message;
   ASSERT_EQ(read->events.size(), 7U);
   EXPECT_EQ(encode(*read), bytes);
-  EXPECT_EQ(*std::get<Routed>(read->events[0]).blocks, *prompt_of(1, 6, 6, 0));
+  const Routed& routed = std::get<Routed>(read->events[0]);
+  EXPECT_EQ(*routed.blocks, *prompt_of(1, 6, 6, 0));
+  EXPECT_TRUE(routed.streams && routed.decoding);
+  EXPECT_EQ(routed.choices, 128U);
   for (std::size_t i = 0; i < bytes.size(); ++i) EXPECT_FALSE(decode(bytes_of(bytes).first(i))) << "cut at byte " << i;
 }
 

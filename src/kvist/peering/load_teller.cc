@@ -35,6 +35,7 @@ Routed LoadTeller::describe(AttemptId attempt, const Told& told, const routing::
           .new_blocks = request.new_blocks,
           .streams = request.streams,
           .decoding = request.decoding,
+          .choices = request.choices,
           .output_tokens = request.output_tokens,
           .session = told.session};
 }

@@ -40,7 +40,8 @@ struct Routed {
   std::uint32_t new_blocks = 0;
   bool streams = false;
   bool decoding = false;            ///< its first token has come
-  std::uint64_t output_tokens = 0;  ///< so far
+  std::uint32_t choices = 1;        ///< answers that are generated for its prompt
+  std::uint64_t output_tokens = 0;  ///< of all its choices, so far
   std::uint64_t session = 0;
   routing::BlockKeys blocks = {};  ///< null in a state, and where there are too many
 };
@@ -96,5 +97,6 @@ inline constexpr std::size_t kMaxNameBytes = 256;
 inline constexpr std::size_t kMaxEvents = 16'384;
 inline constexpr std::size_t kMaxStateRequests = 8'192;
 inline constexpr std::size_t kMaxPromptBlocks = 32'768;
+inline constexpr std::uint32_t kMaxChoices = 1'024;  // of one request
 
 }  // namespace kvist::peering

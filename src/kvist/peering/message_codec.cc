@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -21,6 +22,7 @@ constexpr std::size_t kRoutedItems = 11;
 constexpr std::chrono::microseconds kLongestHeld = std::chrono::hours(1);  // Heard::held
 constexpr std::uint64_t kStreams = 1;
 constexpr std::uint64_t kDecoding = 2;
+constexpr unsigned kFlags = 2;  // the number of further choices is behind them
 
 enum class Tag : std::uint8_t { kRouted, kFirstToken, kProgress, kEnded, kState, kGoodbye, kHeard };
 
@@ -80,7 +82,9 @@ class EventWriter {
     number(routed.known_tokens);
     number(routed.own_blocks);
     number(routed.new_blocks);
-    number((routed.streams ? kStreams : 0) | (routed.decoding ? kDecoding : 0));
+    // A gateway of an earlier version looks at the two flags alone.
+    const std::uint64_t further_choices = std::min(routed.choices, kMaxChoices) - 1;
+    number((routed.streams ? kStreams : 0) | (routed.decoding ? kDecoding : 0) | further_choices << kFlags);
     number(routed.output_tokens);
     number(routed.session);
     const auto blocks = routing::view(routed.blocks);
@@ -101,9 +105,10 @@ Routed read_routed(MessageItems& items) {
   routed.known_tokens = items.number32();
   routed.own_blocks = items.number32();
   routed.new_blocks = items.number32();
-  const std::uint64_t flags = items.number();
+  const std::uint64_t flags = items.number((std::uint64_t{kMaxChoices} << kFlags) - 1);
   routed.streams = (flags & kStreams) != 0;
   routed.decoding = (flags & kDecoding) != 0;
+  routed.choices = static_cast<std::uint32_t>(flags >> kFlags) + 1;
   routed.output_tokens = items.number32();
   routed.session = items.number();
   if (!items.nil()) {

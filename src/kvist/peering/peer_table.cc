@@ -156,6 +156,7 @@ void PeerTable::book(Told& peer, Request& request, const routing::BlockKeys& blo
                                             .own_blocks = told.own_blocks,
                                             .new_blocks = told.new_blocks,
                                             .streams = told.streams,
+                                            .choices = told.choices,
                                             .session = told.session,
                                             .blocks = has_room ? blocks : nullptr},
                                            fleet_->views()[worker->value()], now);

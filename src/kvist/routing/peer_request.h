@@ -17,6 +17,7 @@ struct PeerRequest {
   std::uint32_t own_blocks = 0;
   std::uint32_t new_blocks = 0;
   bool streams = false;
+  std::uint32_t choices = 1;
   std::uint64_t session = 0;  ///< as in RouteQuery
   BlockKeys blocks = {};      ///< null: they were not told, so that only `new_blocks` counts
 };

@@ -24,6 +24,7 @@ RequestHandle Router::on_peer_routed(const PeerRequest& request, const WorkerVie
                                                  .own_blocks = request.own_blocks,
                                                  .new_blocks = request.new_blocks,
                                                  .streams = request.streams,
+                                                 .choices = request.choices,
                                                  .blocks = request.blocks});
   RoutedRequest& routed = *requests_.find(handle);
   reused_.expire(now);
