@@ -55,6 +55,11 @@ def peers_of(gateway):
     return {peer["name"]: peer for model in get_json(gateway.admin + "/admin/peers")["models"] for peer in model["peers"]}
 
 
+def problem_of(gateway):
+    """Why it has no connection."""
+    return get_json(gateway.admin + "/admin/peers")["problem"]
+
+
 def loads(gateway):
     """Requests at each worker, as the gateway believes."""
     return {worker["name"]: worker["in_flight"] for worker in get_json(gateway.admin + "/admin/workers")["workers"]}
@@ -170,6 +175,28 @@ def without_nats_each_routes_alone_and_rejoins():
         eventually(lambda: all_agree_on_loads(made.gateways, 0), "nothing is left")
 
 
+def what_is_decided_while_nats_refuses_a_gateway_holds_for_all_later():
+    """A client that is refused ends, and the gateway tries it with the next one."""
+    with group(gateways=2, workers=2) as made:
+        a, b = made.gateways
+        assert request(a.admin + "/admin/router_mode", {"mode": "least_loaded"}, "PUT")[0] == 200
+        eventually(lambda: mode_of(b) == "least_loaded", "the mode reaches the other one")
+        made.nats.stop(signal.SIGKILL)
+        open_command = made.nats.command
+        made.nats.command = [*open_command, "--auth", "secret"]
+        made.nats.start()
+        eventually(lambda: all("refuse" in problem_of(g) or "Authorization" in problem_of(g) for g in made.gateways), "refused")
+        assert request(a.admin + "/admin/router_mode", {"mode": "power_of_two"}, "PUT")[0] == 200
+        post(b, "/admin/workers/cordon", {"name": "worker-1"})
+        time.sleep(5)  # a client is tried every 2 s
+        made.nats.stop(signal.SIGKILL)
+        made.nats.command = open_command
+        made.nats.start()
+        eventually(lambda: [health(g) for g in made.gateways] == ["together"] * 2, "they rejoin")
+        eventually(lambda: [mode_of(g) for g in made.gateways] == ["power_of_two"] * 2
+                   and [admission_of(g, "worker-1") for g in made.gateways] == ["cordoned"] * 2, "and both decisions hold at both")
+
+
 def a_gateway_starts_without_nats():
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         nats = NatsServer(folder)
@@ -254,6 +281,7 @@ def tls_with_certificates_and_passwords_and_credentials_are_as_nats_has_them():
 if __name__ == "__main__":
     run([loads_of_peers_count, a_gateway_that_is_killed_is_given_up, decisions_hold_for_all_and_for_one_that_joins_later,
          a_removal_and_a_drains_time_hold_at_all_gateways,
-         without_nats_each_routes_alone_and_rejoins, a_gateway_starts_without_nats, what_others_say_is_read_as_it_is_documented,
+         without_nats_each_routes_alone_and_rejoins, what_is_decided_while_nats_refuses_a_gateway_holds_for_all_later,
+         a_gateway_starts_without_nats, what_others_say_is_read_as_it_is_documented,
          a_token_is_asked_for_and_without_jetstream_only_decisions_are_alone,
          tls_with_certificates_and_passwords_and_credentials_are_as_nats_has_them])

@@ -133,6 +133,7 @@ Result<void> PeerLink::start() {
 }
 
 Result<void> PeerLink::connect() {
+  if (client_) rows_ = client_->unwritten_rows();
   client_.reset();
   nats::ClientHandlers handlers{
       .on_message =
@@ -166,7 +167,8 @@ Result<void> PeerLink::connect() {
                                                    problem));
             });
           }};
-  KVIST_TRY(client_, nats::Client::start(options_, std::move(handlers)));
+  KVIST_TRY(client_, nats::Client::start(options_, std::move(handlers), rows_));
+  rows_.clear();
   return {};
 }
 
@@ -234,7 +236,8 @@ void PeerLink::answer(const std::string& reply_to, std::string_view bytes) {
 }
 
 void PeerLink::put_row(const std::string& key, const std::string& value) {
-  if (client_) client_->put_row(key, value);
+  if (client_) return client_->put_row(key, value);
+  nats::Client::keep(rows_, key, value);
 }
 
 PeerLink::Report PeerLink::report() const {

@@ -54,6 +54,7 @@ class PeerLink {
   /// Asks one gateway. Returns whether it was sent, as far as this end can tell.
   bool ask(const std::string& model, std::string_view gateway, std::string_view bytes);
   void answer(const std::string& reply_to, std::string_view bytes);
+  /// Without a connection the last value of each key is written when there is one.
   void put_row(const std::string& key, const std::string& value);
 
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -100,6 +101,7 @@ class PeerLink {
   Report report_;
   net::Timer timer_;
   std::unique_ptr<nats::Client> client_;
+  nats::Rows rows_;  // that are to be written; empty while there is a client, which has them
 };
 
 }  // namespace kvist::gateway

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -47,8 +46,8 @@ std::string text_of(natsStatus status) {
 
 class LibraryClient final : public Client {
  public:
-  LibraryClient(ClientOptions options, ClientHandlers handlers)
-      : options_(std::move(options)), handlers_(std::move(handlers)) {}
+  LibraryClient(ClientOptions options, ClientHandlers handlers, Rows rows)
+      : options_(std::move(options)), handlers_(std::move(handlers)), rows_(std::move(rows)) {}
 
   ~LibraryClient() override {
     {
@@ -111,14 +110,16 @@ class LibraryClient final : public Client {
   }
 
   void put_row(const std::string& key, const std::string& value) override {
-    // The server would refuse it for ever, and all others would wait behind it.
-    if (value.size() > kMaxRowBytes) return;
     {
       const std::lock_guard lock(mutex_);
-      rows_[key] = value;
-      if (rows_.size() > kMaxWaitingRows) rows_.erase(std::prev(rows_.end()));
+      keep(rows_, key, value);
     }
     changed_.notify_all();
+  }
+
+  Rows unwritten_rows() override {
+    const std::lock_guard lock(mutex_);
+    return rows_;
   }
 
  private:
@@ -327,16 +328,23 @@ class LibraryClient final : public Client {
   std::uint64_t connections_ = 0;        // under the lock, as are the next
   bool stops_ = false;
   bool open_ = false;
-  std::map<std::string, std::string> rows_;  // that wait to be written
+  Rows rows_;  // that wait to be written
   std::thread table_thread_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Client>> Client::start(const ClientOptions& options, ClientHandlers handlers) {
-  auto client = std::make_unique<LibraryClient>(options, std::move(handlers));
+Result<std::unique_ptr<Client>> Client::start(const ClientOptions& options, ClientHandlers handlers, const Rows& rows) {
+  auto client = std::make_unique<LibraryClient>(options, std::move(handlers), rows);
   KVIST_TRY_VOID(client->start());
   return client;
+}
+
+void Client::keep(Rows& rows, const std::string& key, const std::string& value) {
+  // The server would refuse it for ever, and all others would wait behind it.
+  if (value.size() > kMaxRowBytes) return;
+  rows[key] = value;
+  if (rows.size() > kMaxWaitingRows) rows.erase(std::prev(rows.end()));
 }
 
 }  // namespace kvist::nats

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,6 +44,9 @@ struct ClientHandlers {
   std::function<void(const std::string& problem)> on_table;
 };
 
+/// Rows of the table by their keys.
+using Rows = std::map<std::string, std::string>;
+
 /// Connects again by itself, whether the server was ever there or not, unless the server refuses it for what it is.
 /// What is said while it is not there is not sent later, but for rows of the table: the newest of each key waits until
 /// it can be written. Own messages are not heard. Threads: any calls it; it has threads of its own.
@@ -53,8 +57,9 @@ class Client {
   /// Of more rows that wait, the one with the highest key is dropped.
   static constexpr std::size_t kMaxWaitingRows = 8'192;
 
-  /// Errors: settings that cannot be used, such as a file that is not there.
-  [[nodiscard]] static Result<std::unique_ptr<Client>> start(const ClientOptions& options, ClientHandlers handlers);
+  /// `rows` are written before any row is read. Errors: settings that cannot be used, such as a file that is not there.
+  [[nodiscard]] static Result<std::unique_ptr<Client>> start(const ClientOptions& options, ClientHandlers handlers,
+                                                             const Rows& rows = {});
   virtual ~Client() = default;
 
   /// Returns whether it was sent, as far as this end can tell.
@@ -65,6 +70,10 @@ class Client {
   [[nodiscard]] virtual bool has_ended() = 0;
   /// A value of more than kMaxRowBytes is not written.
   virtual void put_row(const std::string& key, const std::string& value) = 0;
+  /// The rows that wait to be written: those of a client that has ended are for the next one.
+  [[nodiscard]] virtual Rows unwritten_rows() = 0;
+  /// Puts a row into `rows`, as put_row() does with those that wait.
+  static void keep(Rows& rows, const std::string& key, const std::string& value);
 };
 
 }  // namespace kvist::nats
