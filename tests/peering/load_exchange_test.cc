@@ -31,18 +31,26 @@ TimePoint at(Duration since) {
 
 /// A fleet of four equal workers behind one gateway of several.
 struct Gateway {
-  Gateway(const std::string& name, std::uint64_t run)
+  Gateway(const std::string& name, std::uint64_t run, const spec::StepTimeSpec& prior = {})
       : fleet({"a", "b", "c", "d"}, {}, 4),
-        router({.model = "m", .block_size = 16, .workers = 4, .mode = spec::RoutingMode::kLeastLoaded}),
+        router({.model = "m",
+                .block_size = 16,
+                .workers = 4,
+                .mode = spec::RoutingMode::kLeastLoaded,
+                .latency_prior = prior}),
         load({.gateway = name, .run = run, .patience = seconds(3)}, router, fleet) {
     for (std::uint32_t i = 0; i < 4; ++i) {
       fleet.set_limits(WorkerId(i), {.block_size = 16, .kv_blocks = 40'000, .max_batch_size = 256});
       fleet.on_success(WorkerId(i), TimePoint{});
     }
   }
-  routing::RequestHandle route(std::uint64_t id, TimePoint now) {
+  routing::RequestHandle route(std::uint64_t id, TimePoint now, bool streams = false) {
     return router
-        .route({.request = RequestId(id), .prompt_tokens = 320, .blocks = prompt_of(id, 20, 0, id), .excluded = {}},
+        .route({.request = RequestId(id),
+                .prompt_tokens = 320,
+                .blocks = prompt_of(id, 20, 0, id),
+                .streams = streams,
+                .excluded = {}},
                fleet.views(), now)
         ->request;
   }
@@ -55,8 +63,9 @@ struct Gateway {
 /// Gateways and a network that takes `way` from each to each. Their clocks differ by hours, as those of machines do.
 class Group {
  public:
-  Group(std::size_t count, Duration way) : way_(way) {
-    for (std::size_t i = 0; i < count; ++i) gateways_.push_back(std::make_unique<Gateway>("g" + std::to_string(i), 1));
+  Group(std::size_t count, Duration way, const spec::StepTimeSpec& prior = {}) : way_(way) {
+    for (std::size_t i = 0; i < count; ++i)
+      gateways_.push_back(std::make_unique<Gateway>("g" + std::to_string(i), 1, prior));
   }
   [[nodiscard]] Gateway& operator[](std::size_t i) { return *gateways_[i]; }
   [[nodiscard]] static TimePoint clock(std::size_t gateway, Duration since) {
@@ -198,6 +207,33 @@ TEST(LoadExchange, GatewaysFarApartDoNotFillTheSameWorker) {
   EXPECT_LE(most_at_once(milliseconds(1)), 14U);
   // Without the unheard ones 32 were at one worker.
   EXPECT_LE(most_at_once(milliseconds(100)), 18U);
+}
+
+// 200 requests a second at each of two gateways, 10 ms apart.
+TEST(LoadExchange, WhatStandsForOthersIsInNoSumOverRequests) {
+  Group group(2, milliseconds(10));
+  struct Running {
+    Duration until;
+    std::size_t gateway;
+    routing::RequestHandle handle;
+  };
+  std::deque<Running> running;
+  std::uint64_t id = 0;
+  std::size_t unheard = 0;
+  for (Duration now{}; now < seconds(10); now += microseconds(2'500)) {
+    group.run_until(now);
+    for (; !running.empty() && running.front().until <= now; running.pop_front())
+      group[running.front().gateway].router.on_finished(running.front().handle, true,
+                                                        Group::clock(running.front().gateway, now));
+    const std::size_t to = id % 2;
+    running.push_back(
+        {.until = now + milliseconds(40), .gateway = to, .handle = group[to].route(++id, Group::clock(to, now))});
+    unheard = std::max(unheard, group[0].load.unheard());
+  }
+  EXPECT_GT(unheard, 0U);
+  const routing::Forecaster& forecaster = group[0].router.forecaster();
+  const double one_ms = forecaster.latency().fleet().prefill_ms({.uncached = 320});
+  EXPECT_NEAR(forecaster.routed_prefill_ms() / (static_cast<double>(id) * one_ms), 1.0, 0.01);
 }
 
 }  // namespace

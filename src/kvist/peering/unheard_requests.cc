@@ -26,7 +26,8 @@ void UnheardRequests::on_own(const routing::RoutedRequest& request, std::uint32_
                                      .uncached_tokens = request.uncached_tokens,
                                      .known_tokens = known_tokens,
                                      .own_blocks = request.own_blocks,
-                                     .new_blocks = request.new_blocks};
+                                     .new_blocks = request.new_blocks,
+                                     .stands_in = true};
   for (; owed_ >= 1; --owed_) {
     if (booked_.size() == kMost) continue;
     const routing::RequestHandle handle =

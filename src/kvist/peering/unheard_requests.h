@@ -19,8 +19,9 @@ namespace kvist::peering {
 /// nothing (Laplace's rule of succession): each own request stands for
 ///   others x delay / (own x delay + 1)
 /// unheard ones at its worker, which are like it. They are booked with the router beside it, and leave it after
-/// `delay`, when word of the real ones has come. Both rates are means over about a second. With a delay that is short
-/// beside the time between requests this comes to nothing. Memory: kMost entries. Threads: the router's.
+/// `delay`, when word of the real ones has come. They are load and nothing else: what is summed up over requests is so
+/// for the real ones. Both rates are means over about a second. With a delay that is short beside the time between
+/// requests this comes to nothing. Memory: kMost entries. Threads: the router's.
 class UnheardRequests {
  public:
   static constexpr std::size_t kMost = 4'096;

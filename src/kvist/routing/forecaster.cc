@@ -207,7 +207,7 @@ void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, con
                          .unseen_work = worker.unseen_work,
                          .has_slot = forecast.has_slot,
                          .open = true};
-  if (known_tokens > 0) {
+  if (known_tokens > 0 && !request.stands_in) {
     const std::uint32_t known = std::min(known_tokens, request.prompt_tokens);
     const LatencyModel& fleet = latency_.fleet();
     worker.returning.add(fleet.prefill_ms(work_of(request.prompt_tokens, request.prompt_tokens)) -
@@ -221,11 +221,13 @@ void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, con
                        .due = now + from_milliseconds(forecast.ttft_ms - forecast.slot_wait_ms - forecast.prefill_ms),
                        .new_blocks = request.new_blocks,
                        .first_token = now + from_milliseconds(forecast.ttft_ms),
-                       .routed = now});
+                       .routed = now,
+                       .stands_in = request.stands_in});
+  worker.clean = false;
+  if (request.stands_in) return;  // sums have those that it stands for when word of them comes
   worker.routed_work.add(work_of(request.prompt_tokens, request.uncached_tokens));
   if (!request.streams) worker.unseen_work.add(work_of(request.prompt_tokens, request.uncached_tokens));
   worker.admission.set_limits(limits.kv_blocks, limits.max_batch_size);
-  worker.clean = false;
   if (!request.of_peer)
     recent_[request.worker.value()].routed = now;  // word of others comes late and at once, and tells of no turn
   routed_prefill_ms_ += forecast.prefill_ms;

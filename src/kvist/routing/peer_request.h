@@ -18,6 +18,7 @@ struct PeerRequest {
   std::uint32_t new_blocks = 0;
   bool streams = false;
   std::uint32_t choices = 1;
+  bool stands_in = false;     ///< for one that will be told of: it counts as load, and in no sum over requests
   std::uint64_t session = 0;  ///< as in RouteQuery
   BlockKeys blocks = {};      ///< null: they were not told, so that only `new_blocks` counts
 };

@@ -32,6 +32,7 @@ class PrefillQueue {
     TimePoint first_token = {};    ///< when it was forecast to come
     TimePoint routed = {};         ///< when it came
     TimePoint passed = {};         ///< when the first token of a later one came first; the epoch: none did
+    bool stands_in = false;        ///< as in RoutedRequest
   };
   /// First tokens of one step are seen at nearly the same time, in any order.
   static constexpr Duration kTogether = std::chrono::milliseconds(50);
@@ -141,10 +142,11 @@ class PrefillQueue {
     }
     return outline;
   }
-  /// The work of all prompts in the queue.
+  /// The work of the queue's prompts, without those that only stand for others.
   [[nodiscard]] PrefillSum work() const {
     PrefillSum sum;
-    for (const Prompt& prompt : prompts_) sum.add(prompt.work);
+    for (const Prompt& prompt : prompts_)
+      if (!prompt.stands_in) sum.add(prompt.work);
     return sum;
   }
   /// The time that all prompts in the queue take together, in milliseconds.

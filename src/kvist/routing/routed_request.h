@@ -48,9 +48,10 @@ struct CacheExpectation {
 struct RoutedRequest {
   RequestId id;
   WorkerId worker;
-  bool decoding = false;  ///< its first token has arrived, or must have arrived (LoadTracker)
-  bool assumed = false;   ///< that is only assumed, because the answer is not streamed (LoadTracker)
-  bool of_peer = false;   ///< another gateway gave it to the worker: nothing is learned from its times
+  bool decoding = false;   ///< its first token has arrived, or must have arrived (LoadTracker)
+  bool assumed = false;    ///< that is only assumed, because the answer is not streamed (LoadTracker)
+  bool of_peer = false;    ///< another gateway gave it to the worker: nothing is learned from its times
+  bool stands_in = false;  ///< as in PeerRequest
   std::uint32_t prompt_tokens = 0;
   std::uint32_t uncached_tokens = 0;  ///< prompt tokens that the worker has to compute
   std::uint32_t predicted_cached_tokens = 0;

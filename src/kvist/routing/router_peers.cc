@@ -19,6 +19,7 @@ RequestHandle Router::on_peer_routed(const PeerRequest& request, const WorkerVie
   const RequestHandle handle = requests_.insert({.id = RequestId(kPeerIds | ++last_peer_request_),
                                                  .worker = request.worker,
                                                  .of_peer = true,
+                                                 .stands_in = request.stands_in,
                                                  .prompt_tokens = request.prompt_tokens,
                                                  .uncached_tokens = request.uncached_tokens,
                                                  .own_blocks = request.own_blocks,
@@ -29,7 +30,8 @@ RequestHandle Router::on_peer_routed(const PeerRequest& request, const WorkerVie
   RoutedRequest& routed = *requests_.find(handle);
   reused_.expire(now);
   routed.reuse = reused_.add(request.worker, request.blocks, request.known_tokens / block_size_, now);
-  ghosts_.on_peer_routed(request.worker, routing::view(request.blocks), request.uncached_tokens / block_size_);
+  if (!request.stands_in)
+    ghosts_.on_peer_routed(request.worker, routing::view(request.blocks), request.uncached_tokens / block_size_);
   if (working_set_) working_set_->begin(request.worker, request.blocks, now);
   const EngineLimits limits = in_blocks_of(block_size_, view.limits);
   caches_.on_peer_routed(routed, limits.kv_blocks, now);
