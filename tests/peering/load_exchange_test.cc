@@ -236,5 +236,59 @@ TEST(LoadExchange, WhatStandsForOthersIsInNoSumOverRequests) {
   EXPECT_NEAR(forecaster.routed_prefill_ms() / (static_cast<double>(id) * one_ms), 1.0, 0.01);
 }
 
+/// Workers take `prompt_ms` for each prompt, one after the other, at four fifths of what they can do; a step takes a
+/// quarter of that. What the first of the gateways learns of a prompt.
+double learned_prefill_ms(std::size_t gateways, Duration way, double prompt_ms) {
+  constexpr double kWorkers = 4;
+  constexpr double kLoad = 0.8;
+  constexpr auto kWayOut = milliseconds(20);
+  Group group(gateways, way, {.fixed = from_milliseconds(prompt_ms / 4), .per_sequence = {}, .per_kv_token_ns = 0});
+  RandomStream random(5);
+  struct Running {
+    Duration at;
+    std::size_t gateway;
+    routing::RequestHandle handle;
+    bool operator<(const Running& other) const { return at > other.at; }
+  };
+  std::priority_queue<Running> first_tokens;
+  std::map<std::uint32_t, Duration> free;
+  Duration next{};
+  std::uint64_t id = 0;
+  for (Duration now{}; now < seconds(60); now += milliseconds(1)) {
+    group.run_until(now);
+    for (; !first_tokens.empty() && first_tokens.top().at <= now; first_tokens.pop()) {
+      const Running& one = first_tokens.top();
+      routing::Router& router = group[one.gateway].router;
+      router.on_first_token(one.handle, Group::clock(one.gateway, now));
+      router.on_finished(one.handle, true, Group::clock(one.gateway, now));
+    }
+    for (; next <= now; next += from_milliseconds(random.uniform() * 2 * prompt_ms / (kWorkers * kLoad))) {
+      const std::size_t to = static_cast<std::size_t>(random.uniform_int(0, gateways - 1));
+      const routing::RequestHandle handle = group[to].route(++id, Group::clock(to, now), true);
+      Duration& worker = free[group[to].router.find(handle)->worker.value()];
+      worker = std::max(worker, now) + from_milliseconds(prompt_ms);
+      first_tokens.push({.at = worker + kWayOut, .gateway = to, .handle = handle});
+    }
+  }
+  return group[0].router.forecaster().latency().fleet().prefill_ms({.uncached = 320});
+}
+
+TEST(LoadExchange, TheSpeedOfPrefillIsLearnedBesideOtherGateways) {
+  struct Case {
+    std::size_t gateways;
+    Duration way;
+    double prompt_ms;
+  };
+  for (const Case& c : {Case{2, milliseconds(1), 80}, Case{2, milliseconds(100), 80}, Case{4, milliseconds(100), 80},
+                        Case{4, milliseconds(20), 40}, Case{8, milliseconds(1), 16}}) {
+    const double alone_ms = learned_prefill_ms(1, milliseconds(1), c.prompt_ms);
+    const double ms = learned_prefill_ms(c.gateways, c.way, c.prompt_ms);
+    GTEST_LOG_(INFO) << c.gateways << " gateways " << to_milliseconds(c.way) << " ms apart: " << ms << " ms of "
+                     << c.prompt_ms << " ms; one gateway " << alone_ms << " ms";
+    EXPECT_GE(ms / alone_ms, 0.9);
+    EXPECT_LE(ms / alone_ms, 1.1);
+  }
+}
+
 }  // namespace
 }  // namespace kvist::peering::load_exchange_test

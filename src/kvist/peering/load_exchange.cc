@@ -55,6 +55,7 @@ void LoadExchange::on_heard(const Heard& heard, TimePoint now) {
   if (way < Duration::zero() || way > kLongestWay) return;
   way_ = way_ ? *way_ + (way - *way_) / kParts : way;
   unheard_.set_delay(*way_ + times_.batch / 2);
+  peers_.set_delay(unheard_.delay());
 }
 
 }  // namespace kvist::peering

@@ -157,6 +157,7 @@ void PeerTable::book(Told& peer, Request& request, const routing::BlockKeys& blo
                                             .new_blocks = told.new_blocks,
                                             .streams = told.streams,
                                             .choices = told.choices,
+                                            .late = delay_,
                                             .session = told.session,
                                             .blocks = has_room ? blocks : nullptr},
                                            fleet_->views()[worker->value()], now);

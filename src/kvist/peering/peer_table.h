@@ -65,6 +65,8 @@ class PeerTable {
     TimePoint heard;         ///< when the last message came
   };
   [[nodiscard]] std::vector<Peer> peers() const;
+  /// How old news is when it comes.
+  void set_delay(Duration delay) { delay_ = delay; }
   /// Of each other gateway, what came last.
   [[nodiscard]] std::vector<Heard> heard(TimePoint now) const;
   /// Has `handler` called when another gateway says what it heard last from this one.
@@ -102,6 +104,7 @@ class PeerTable {
   std::string name_;
   std::function<void(const Heard&, TimePoint)> on_heard_;  // may be empty
   Duration patience_;
+  Duration delay_{};
   routing::Router* router_;
   const dispatch::Fleet* fleet_;
   std::map<std::string, Told> peers_;      // by name

@@ -37,6 +37,8 @@ PrefillSum later_work(PrefillSum all, const PrefillSum& before) {
   return {.uncached = std::max(0.0, all.uncached), .pairs = std::max(0.0, all.pairs)};
 }
 
+/// When other gateways were silent for so long, there is none of whose requests word is on its way.
+constexpr Duration kSilentPeers = std::chrono::seconds(10);
 /// Time constant of the mean number of requests in transit.
 constexpr Duration kTransitMemory = std::chrono::seconds(10);
 
@@ -206,6 +208,7 @@ void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, con
                          .routed_work = worker.routed_work,
                          .unseen_work = worker.unseen_work,
                          .has_slot = forecast.has_slot,
+                         .behind_peers = worker.prompts.has_peers(),
                          .open = true};
   if (known_tokens > 0 && !request.stands_in) {
     const std::uint32_t known = std::min(known_tokens, request.prompt_tokens);
@@ -214,19 +217,30 @@ void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, con
                              fleet.prefill_ms(work_of(request.prompt_tokens, request.prompt_tokens - known)),
                          now);
   }
+  const TimePoint came = now - request.late;
   worker.prompts.push({.request = request.id,
-                       .ready = now + from_milliseconds(forecast.slot_wait_ms),
+                       .ready = came + from_milliseconds(forecast.slot_wait_ms),
                        .work = work_of(request.prompt_tokens, request.uncached_tokens),
                        .streams = request.streams && !request.of_peer,  // word of it may be late, or be lost
                        .due = now + from_milliseconds(forecast.ttft_ms - forecast.slot_wait_ms - forecast.prefill_ms),
                        .new_blocks = request.new_blocks,
                        .first_token = now + from_milliseconds(forecast.ttft_ms),
-                       .routed = now,
-                       .stands_in = request.stands_in});
+                       .routed = came,
+                       .of_peer = request.of_peer,
+                       .stands_in = request.stands_in,
+                       .late = request.late});
   worker.clean = false;
   if (request.stands_in) return;  // sums have those that it stands for when word of them comes
   worker.routed_work.add(work_of(request.prompt_tokens, request.uncached_tokens));
-  if (!request.streams) worker.unseen_work.add(work_of(request.prompt_tokens, request.uncached_tokens));
+  if (!request.streams || request.of_peer)
+    worker.unseen_work.add(work_of(request.prompt_tokens, request.uncached_tokens));
+  if (request.of_peer) {
+    late_ = request.late;
+    told_at_ = now;
+    worker.prompts.on_told(came, work_of(request.prompt_tokens, request.uncached_tokens));
+    if (came < worker.last_routed)
+      worker.unseen_before_last.add(work_of(request.prompt_tokens, request.uncached_tokens));
+  }
   worker.admission.set_limits(limits.kv_blocks, limits.max_batch_size);
   if (!request.of_peer)
     recent_[request.worker.value()].routed = now;  // word of others comes late and at once, and tells of no turn
@@ -245,26 +259,38 @@ void Forecaster::on_first_token(RoutedRequest& request, TimePoint now) {
   if (!std::exchange(expected.open, false)) return;
   Worker& worker = workers_[request.worker.value()];
   PrefillQueue& prompts = worker.prompts;
-  const double behind_ms = std::max(0.0, to_milliseconds(prompts.last_first_token() - expected.routed));
+  // By one's own: word of other gateways' first tokens is late.
+  const double behind_ms = std::max(0.0, to_milliseconds(prompts.last_own_first_token() - expected.routed));
   const bool in_order = expected.in_order = came_in_order(request, now);
+  // Gateways that see a worker free give it requests at the same time, and hear of each other's later: what came before
+  // the request is known when it has been here for as long as word of the others' is on its way.
+  const PrefillSum told_later = prompts.told_later(request.id);
+  const bool all_told = now - expected.routed >= late_ || now - told_at_ > kSilentPeers;
+  PrefillSum unseen_work = expected.unseen_work;
+  unseen_work.add(told_later);
   prompts.on_first_token(request.id, now);
   // Only requests that had a slot are learned from: the model would take a wait for a slot for slow prefill.
   if (in_order && expected.has_slot && !worker.admission.stalled() && !request.of_peer) {
     const double step_ms = worker.decoding > 0 ? std::min(expected.step_ms, worker.step_ms) : expected.step_ms;
-    latency_.observe_first_token(request.worker,
-                                 {.ttft_ms = to_milliseconds(now - expected.routed),
-                                  .queue_ms = expected.queue_ms,
-                                  .step_ms = expected.step_ms,
-                                  .work = work_of(request.prompt_tokens, request.uncached_tokens),
-                                  .ahead_tokens = expected.ahead_tokens,
-                                  .behind_ms = behind_ms,
-                                  .between = later_work(expected.unseen_work, worker.unseen_before_last)},
-                                 step_ms, prompts.oldest_stream(now) != nullptr, now);
+    latency_.observe_first_token(
+        request.worker,
+        {.ttft_ms = to_milliseconds(now - expected.routed),
+         .queue_ms = expected.queue_ms,
+         .step_ms = expected.step_ms,
+         .work = work_of(request.prompt_tokens, request.uncached_tokens),
+         .ahead_tokens = expected.ahead_tokens,
+         .behind_ms = all_told ? behind_ms : 0,
+         .between = later_work(unseen_work, worker.unseen_before_last),
+         .behind_peers = expected.behind_peers || told_later.uncached > 0 || (behind_ms > 0 && !all_told)},
+        step_ms, prompts.oldest_stream(now) != nullptr, now);
   } else {
     latency_.end_step(request.worker, now);
   }
-  if (!request.of_peer) worker.unseen_before_last = expected.unseen_work;
-  if (!request.of_peer) worker.whole_answers = 0;
+  if (!request.of_peer) {
+    worker.unseen_before_last = unseen_work;
+    worker.last_routed = expected.routed;
+    worker.whole_answers = 0;
+  }
   worker.admission.on_admitted([&] { return running_blocks(request.worker, now); }, now);
 }
 

@@ -146,8 +146,9 @@ class Forecaster {
     std::uint32_t whole_answers = ~0U;  // since the last first token that was seen, or more
     double request_seconds = 0;         // requests in flight, integrated over time up to Recent::averaged
     PrefillSum routed_work;             // of all prompts so far
-    PrefillSum unseen_work;             // of those whose first tokens nobody sees
+    PrefillSum unseen_work;             // of those whose first tokens are not seen here
     PrefillSum unseen_before_last;      // the same when the one was routed whose first token was seen last
+    TimePoint last_routed{};            // when it was routed
   };
   // What decides between many workers of equal cost, apart from the rest, so that it takes little memory.
   struct Recent {
@@ -177,6 +178,9 @@ class Forecaster {
   std::vector<Worker> workers_;  // by WorkerId, as is the next
   std::vector<Recent> recent_;
   OutputLengths lengths_;
+  // The last request of which another gateway told: its RoutedRequest::late, and when that was.
+  Duration late_{};
+  TimePoint told_at_{};
   double routed_prefill_ms_ = 0;
   double transit_ms_ = 0;  // of the requests that came, older ones less, as of the next
   TimePoint transit_at_{};

@@ -128,6 +128,9 @@ bool LatencyModel::observe_first_token(const FirstTokenSample& sample) {
   bool learned = true;
   if (sample.behind_ms > 0) {
     learned = observe_prefill(sample);
+  } else if (sample.behind_peers) {
+    // The error of the queue would become one of the base, which is what the queue of later ones counts from.
+    learned = false;
   } else {
     const double observed = std::clamp(sample.ttft_ms, expected / kOutlier, expected * kOutlier) - sample.queue_ms;
     const double noise = noise_of(sample.work, sample.ahead_tokens) * std::max(expected, observed);

@@ -40,6 +40,8 @@ struct FirstTokenSample {
   double behind_ms = 0;     ///< from its routing until the last first token before its own; 0: none came in between
   PrefillSum between = {};  ///< of prompts that were computed in that time and whose first tokens nobody saw
   PrefillSum beside = {};   ///< of the other prompts that were computed in its step; only if one came before it
+  /// Prompts of other gateways were before it. When they were computed is known only by a first token that was seen.
+  bool behind_peers = false;
 };
 
 /// An answer that came at once. The first four are those of FirstTokenSample.

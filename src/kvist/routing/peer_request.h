@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kvist/base/id.h"
+#include "kvist/base/time.h"
 #include "kvist/routing/prefix_use.h"
 
 namespace kvist::routing {
@@ -19,6 +20,7 @@ struct PeerRequest {
   bool streams = false;
   std::uint32_t choices = 1;
   bool stands_in = false;     ///< for one that will be told of: it counts as load, and in no sum over requests
+  Duration late{};            ///< how long word of it, and of what becomes of it, is on its way
   std::uint64_t session = 0;  ///< as in RouteQuery
   BlockKeys blocks = {};      ///< null: they were not told, so that only `new_blocks` counts
 };

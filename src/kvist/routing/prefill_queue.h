@@ -32,7 +32,10 @@ class PrefillQueue {
     TimePoint first_token = {};    ///< when it was forecast to come
     TimePoint routed = {};         ///< when it came
     TimePoint passed = {};         ///< when the first token of a later one came first; the epoch: none did
-    bool stands_in = false;        ///< as in RoutedRequest
+    bool of_peer = false;          ///< as in RoutedRequest, as is the next
+    bool stands_in = false;
+    Duration late{};
+    PrefillSum told_later = {};  ///< other gateways' prompts that came before it, of which word came later
   };
   /// First tokens of one step are seen at nearly the same time, in any order.
   static constexpr Duration kTogether = std::chrono::milliseconds(50);
@@ -46,8 +49,19 @@ class PrefillQueue {
       note_order(*own, own + 1, now);
       for (auto earlier = prompts_.begin(); earlier != own; ++earlier) pass(*earlier, now);
     }
+    if (!own->of_peer) last_own_first_token_ = now;
+    last_first_token_ = std::max(last_first_token_, now - own->late);
     prompts_.erase(own);
-    last_first_token_ = now;
+  }
+  /// Word came of another gateway's prompt, which was routed then.
+  void on_told(TimePoint routed, const PrefillWork& work) {
+    for (Prompt& prompt : prompts_)
+      if (!prompt.of_peer && prompt.routed > routed) prompt.told_later.add(work);
+  }
+  /// Prompt::told_later of a request; nothing if it is not in the queue.
+  [[nodiscard]] PrefillSum told_later(RequestId request) const {
+    const auto own = std::ranges::find(prompts_, request, &Prompt::request);
+    return own == prompts_.end() ? PrefillSum() : own->told_later;
   }
   /// A request that was routed then was answered as a whole.
   void pass_before(TimePoint routed, TimePoint now) {
@@ -107,6 +121,8 @@ class PrefillQueue {
   void on_computed_by(TimePoint at) { unseen_until_ = std::max(unseen_until_, at); }
   /// When the last first token was seen; the epoch of the clock if there was none.
   [[nodiscard]] TimePoint last_first_token() const { return last_first_token_; }
+  /// The same of this gateway's requests.
+  [[nodiscard]] TimePoint last_own_first_token() const { return last_own_first_token_; }
 
   /// How long a prompt that comes now waits until those before it are computed, in milliseconds. `prefill_ms(work)` is
   /// the time that a prompt takes, `way_out_ms` the time between the end of its computation and its first token here.
@@ -149,6 +165,8 @@ class PrefillQueue {
       if (!prompt.stands_in) sum.add(prompt.work);
     return sum;
   }
+  /// Whether another gateway's prompt is among them, or one that stands for it.
+  [[nodiscard]] bool has_peers() const { return std::ranges::any_of(prompts_, &Prompt::of_peer); }
   /// The time that all prompts in the queue take together, in milliseconds.
   template <class PrefillMs>
   [[nodiscard]] double total_ms(PrefillMs prefill_ms) const {
@@ -182,6 +200,7 @@ class PrefillQueue {
   std::vector<Prompt> prompts_;
   std::uint32_t kept_order_ = 0;  // prompts in a row, up to kEnoughKept
   TimePoint last_first_token_{};
+  TimePoint last_own_first_token_{};
   TimePoint unseen_until_{};  // the last prompt without a first token was computed by then
 };
 

@@ -24,10 +24,11 @@ struct FirstTokenExpectation {
   double ahead_tokens = 0;      ///< uncached tokens of the prompts that were queued at the worker before this one
   double request_seconds = 0;   ///< of its worker when it was routed, as is the next
   PrefillSum routed_work = {};  ///< all prompts that the worker got before, as is the next
-  PrefillSum unseen_work = {};  ///< of these, those whose answers are not streamed
+  PrefillSum unseen_work = {};  ///< of these, those whose first tokens this gateway does not see
   bool has_slot = false;
-  bool open = false;     ///< nothing of the answer has arrived yet
-  bool in_order = true;  ///< neither overtaken nor overtaking when its first token came (PrefillQueue)
+  bool behind_peers = false;  ///< another gateway's prompt was before it
+  bool open = false;          ///< nothing of the answer has arrived yet
+  bool in_order = true;       ///< neither overtaken nor overtaking when its first token came (PrefillQueue)
 };
 
 /// How many tokens of the prompt each source let expect in the cache. Used by CacheKnowledge.
@@ -51,7 +52,7 @@ struct RoutedRequest {
   bool decoding = false;   ///< its first token has arrived, or must have arrived (LoadTracker)
   bool assumed = false;    ///< that is only assumed, because the answer is not streamed (LoadTracker)
   bool of_peer = false;    ///< another gateway gave it to the worker: nothing is learned from its times
-  bool stands_in = false;  ///< as in PeerRequest
+  bool stands_in = false;  ///< as in PeerRequest, as is `late`
   std::uint32_t prompt_tokens = 0;
   std::uint32_t uncached_tokens = 0;  ///< prompt tokens that the worker has to compute
   std::uint32_t predicted_cached_tokens = 0;
@@ -69,6 +70,7 @@ struct RoutedRequest {
   std::uint64_t decision = 0;  ///< its number in the DecisionLog
   std::uint64_t reuse = 0;     ///< its number in the ReusedPrefixes; 0: none
   std::uint64_t told = 0;      ///< its number towards other gateways (LoadObserver); 0: none
+  Duration late{};
 
   /// Tokens of one of its choices, which grow at the same time.
   [[nodiscard]] std::uint64_t answer_tokens() const { return choices == 1 ? output_tokens : output_tokens / choices; }

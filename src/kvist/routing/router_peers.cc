@@ -26,7 +26,8 @@ RequestHandle Router::on_peer_routed(const PeerRequest& request, const WorkerVie
                                                  .new_blocks = request.new_blocks,
                                                  .streams = request.streams,
                                                  .choices = request.choices,
-                                                 .blocks = request.blocks});
+                                                 .blocks = request.blocks,
+                                                 .late = request.late});
   RoutedRequest& routed = *requests_.find(handle);
   reused_.expire(now);
   routed.reuse = reused_.add(request.worker, request.blocks, request.known_tokens / block_size_, now);
