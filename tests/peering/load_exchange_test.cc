@@ -209,6 +209,31 @@ TEST(LoadExchange, GatewaysFarApartDoNotFillTheSameWorker) {
   EXPECT_LE(most_at_once(milliseconds(100)), 18U);
 }
 
+// The bound of a wait is shorter where many are refused. If each gateway counted its own refusals alone, one that
+// refuses few would fill the queues up to its longer bound, and leave it to the others to refuse.
+TEST(LoadExchange, WhatOneGatewayRefusesShortensTheBoundOfAll) {
+  Group group(3, milliseconds(1));
+  std::vector<std::unique_ptr<dispatch::WaitAdmission>> admissions;
+  for (std::size_t i = 0; i < 3; ++i) {
+    admissions.push_back(
+        std::make_unique<dispatch::WaitAdmission>(spec::AdmissionSpec{}, group[i].router.forecaster(), 4));
+    group[i].load.share_refusals(*admissions[i]);
+  }
+  group.run_until(seconds(2));
+  const double few_refused_ms = admissions[0]->standing_wait_ms();
+  const dispatch::AdmissionProfile profile;
+  for (int i = 0; i < 100; ++i) {
+    const auto check = admissions[1]->check(profile, Group::clock(1, seconds(2)));
+    (void)admissions[1]->refuse(check);
+  }
+  const double many_refused_ms = admissions[1]->standing_wait_ms();
+  EXPECT_LT(many_refused_ms, few_refused_ms);
+  group.run_until(seconds(4));
+  EXPECT_EQ(group[0].load.peers().counters().refused, 100U);
+  EXPECT_EQ(admissions[0]->standing_wait_ms(), many_refused_ms);
+  EXPECT_EQ(admissions[2]->standing_wait_ms(), many_refused_ms);
+}
+
 // 200 requests a second at each of two gateways, 10 ms apart.
 TEST(LoadExchange, WhatStandsForOthersIsInNoSumOverRequests) {
   Group group(2, milliseconds(10));

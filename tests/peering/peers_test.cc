@@ -266,16 +266,18 @@ TEST(PeerMessages, ReadBackWhatWasWritten) {
                         .blocks = prompt_of(1, 6, 6, 0)},
                  FirstToken{AttemptId(3)}, Progress{AttemptId(3), 8}, Ended{AttemptId(3), 9, true},
                  State{.until = AttemptId(4), .requests = {Routed{.attempt = AttemptId(4)}}}, Goodbye{},
-                 Heard{.gateway = gateway_key("b"), .run = 3, .sequence = 12, .held = std::chrono::microseconds(250)}}};
+                 Heard{.gateway = gateway_key("b"), .run = 3, .sequence = 12, .held = std::chrono::microseconds(250)},
+                 Refused{.requests = 17}}};
   const std::string bytes = encode(message);
   const auto read = decode(bytes_of(bytes));
   ASSERT_TRUE(read) << read.error().message;
-  ASSERT_EQ(read->events.size(), 7U);
+  ASSERT_EQ(read->events.size(), 8U);
   EXPECT_EQ(encode(*read), bytes);
   const Routed& routed = std::get<Routed>(read->events[0]);
   EXPECT_EQ(*routed.blocks, *prompt_of(1, 6, 6, 0));
   EXPECT_TRUE(routed.streams && routed.decoding);
   EXPECT_EQ(routed.choices, 128U);
+  EXPECT_EQ(std::get<Refused>(read->events[7]).requests, 17U);
   for (std::size_t i = 0; i < bytes.size(); ++i) EXPECT_FALSE(decode(bytes_of(bytes).first(i))) << "cut at byte " << i;
 }
 

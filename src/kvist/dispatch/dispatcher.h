@@ -226,6 +226,7 @@ class Dispatcher {
   [[nodiscard]] const OutlierWatch& outliers() const { return outliers_; }
   [[nodiscard]] const RetryBudget& retry_budget() const { return budget_; }
   [[nodiscard]] const WaitAdmission& admission() const { return admission_; }
+  [[nodiscard]] WaitAdmission& admission() { return admission_; }
   [[nodiscard]] const FleetDemand& demand() const { return demand_; }
 
  private:

@@ -89,12 +89,23 @@ WaitAdmission::Check WaitAdmission::check(const AdmissionProfile& profile, TimeP
                                           std::optional<TimePoint> came) {
   came_[priority_index(profile.priority)] = now;
   if (!came) {
-    const double kept = std::exp(-(now - asked_at_) / kRefusedMemory);
-    asked_lately_ = asked_lately_ * kept + 1;
-    refused_lately_ *= kept;
-    asked_at_ = now;
+    forget_older(now);
+    ++asked_lately_;
   }
   return {*this, profile, shares_.on_request(profile.tenant, now), now, came};
+}
+
+void WaitAdmission::on_others(std::uint64_t asked, std::uint64_t refused, TimePoint now) {
+  forget_older(now);
+  asked_lately_ += static_cast<double>(asked);
+  refused_lately_ += static_cast<double>(refused);
+}
+
+void WaitAdmission::forget_older(TimePoint now) {
+  const double kept = std::exp(-(now - asked_at_) / kRefusedMemory);
+  asked_lately_ *= kept;
+  refused_lately_ *= kept;
+  asked_at_ = now;
 }
 
 bool WaitAdmission::Check::admits(const routing::Candidate& candidate) {
@@ -287,7 +298,10 @@ std::size_t WaitAdmission::standing() const {
 
 Refusal WaitAdmission::refuse(const Check& check) {
   const Check::Least least = check.least_.value_or(Check::Least{});
-  if (!check.came_) ++refused_lately_;
+  if (!check.came_) {
+    ++refused_lately_;
+    ++refused_for_wait_;
+  }
   count(check.profile_->key_class, least.reason);
   return {{ErrorCode::kResourceExhausted,
            fmt::format("the request would wait {:.1f} s for its first token to be begun, and {} {:.1f} s now",

@@ -195,6 +195,13 @@ class WaitAdmission {
   /// A first token came. Milliseconds: what was forecast when the request went to its worker, and what it took.
   void on_first_token(double forecast_wait_ms, double forecast_ttft_ms, double ttft_ms);
 
+  /// Other gateways were asked for so many requests, and refused so many of them. They count like one's own, because
+  /// all gateways fill the same queues: if one refused few and had a longer bound for that, the others would have to
+  /// refuse nearly all.
+  void on_others(std::uint64_t asked, std::uint64_t refused, TimePoint now);
+  /// Requests that were refused for their wait.
+  [[nodiscard]] std::uint64_t refused_for_wait() const { return refused_for_wait_; }
+
   /// The id belongs to another worker from here on.
   void forget(WorkerId worker) { queues_.at(worker.value()) = {}; }
 
@@ -234,6 +241,7 @@ class WaitAdmission {
   static void look_at(Queue& queue, double excess, TimePoint now);
   [[nodiscard]] double short_wait_ms() const;
   void count(const std::string& key_class, RefusalReason reason);
+  void forget_older(TimePoint now);
 
   const routing::Forecaster* forecaster_;
   double max_wait_ms_;
@@ -247,6 +255,7 @@ class WaitAdmission {
   double asked_lately_ = 0;
   double refused_lately_ = 0;
   TimePoint asked_at_{};
+  std::uint64_t refused_for_wait_ = 0;
   WaitCorrection correction_;
   double wait_ms_ = 0;
   double limit_ms_ = 0;

@@ -28,6 +28,7 @@ PeerExchange::PeerExchange(net::EventLoop& loop, PeerLink& link, ModelParts& par
                .on_request = [this](std::span<const std::uint8_t> bytes,
                                     const std::string& reply_to) { index_.on_request(bytes, reply_to); },
                .on_answer = [this](std::span<const std::uint8_t> bytes) { index_.on_answer(bytes); }};
+  load_.share_refusals(parts.dispatcher.admission());
   link_->add(&listener_);
   load_.on_news([this] { arm(net::now()); });
   arm(net::now());

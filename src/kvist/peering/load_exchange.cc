@@ -1,6 +1,7 @@
 #include "kvist/peering/load_exchange.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kvist::peering {
 namespace {
@@ -33,8 +34,11 @@ std::vector<std::string> LoadExchange::take(TimePoint now) {
   peers_.expire(now);
   unheard_.expire(now);
   if (teller_.due(now) > now) return {};
-  if (teller_.state_is_due(now))
+  if (teller_.state_is_due(now)) {
     for (const Heard& heard : peers_.heard(now)) teller_.say(heard);
+    if (admission_ != nullptr)
+      teller_.say(Refused{.requests = static_cast<std::uint32_t>(admission_->refused_for_wait())});
+  }
   return teller_.take(now);
 }
 
@@ -42,9 +46,18 @@ std::vector<std::string> LoadExchange::take(TimePoint now) {
 void LoadExchange::on_message(std::span<const std::uint8_t> bytes, TimePoint now) {
   const bool is_new = peers_.on_message(bytes, now);
   unheard_.on_heard(peers_.counters().requests, now);
+  pass_on_refusals(now);
   if (!is_new) return;
   teller_.repeat();
   on_news_();
+}
+
+void LoadExchange::pass_on_refusals(TimePoint now) {
+  if (admission_ == nullptr) return;
+  const PeerCounters& counters = peers_.counters();
+  const std::uint64_t refused = counters.refused - std::exchange(told_refused_, counters.refused);
+  const std::uint64_t routed = counters.requests - std::exchange(told_routed_, counters.requests);
+  if (routed + refused > 0) admission_->on_others(routed + refused, refused, now);
 }
 
 // What waits for others to go with it in a message does so for half of the longest time on average.

@@ -12,6 +12,7 @@
 
 #include "kvist/base/time.h"
 #include "kvist/dispatch/fleet.h"
+#include "kvist/dispatch/wait_admission.h"
 #include "kvist/peering/load_teller.h"
 #include "kvist/peering/message.h"
 #include "kvist/peering/peer_table.h"
@@ -37,6 +38,8 @@ class LoadExchange {
   /// Requires: `router` and `fleet` outlive this object; no request is at a worker.
   LoadExchange(const Options& options, routing::Router& router, const dispatch::Fleet& fleet);
 
+  /// Tells the others what is refused here, and `admission` what they refuse. Requires: it outlives this object.
+  void share_refusals(dispatch::WaitAdmission& admission) { admission_ = &admission; }
   /// Has `handler` called when due() may have become earlier. It may call due() alone.
   void on_news(std::function<void()> handler) { on_news_ = std::move(handler); }
   /// When take() is to be called next.
@@ -58,6 +61,7 @@ class LoadExchange {
 
  private:
   void on_heard(const Heard& heard, TimePoint now);
+  void pass_on_refusals(TimePoint now);
 
   TellingTimes times_;
   LoadTeller teller_;
@@ -65,6 +69,10 @@ class LoadExchange {
   UnheardRequests unheard_;
   std::function<void()> on_news_ = [] {};
   std::optional<Duration> way_;
+  dispatch::WaitAdmission* admission_ = nullptr;
+  // Of the others' requests, what it was told of.
+  std::uint64_t told_routed_ = 0;
+  std::uint64_t told_refused_ = 0;
 };
 
 }  // namespace kvist::peering

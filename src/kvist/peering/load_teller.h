@@ -57,7 +57,7 @@ class LoadTeller final : public routing::LoadObserver {
   /// Whether the next take() has a state.
   [[nodiscard]] bool state_is_due(TimePoint now) const { return now >= next_state_; }
   /// Puts this into the next message.
-  void say(const Heard& heard) { add(heard); }
+  void say(const Event& event) { add(event); }
   /// When take() returned a message, if it was one of the last kKeptTimes of this run.
   [[nodiscard]] std::optional<TimePoint> sent(std::uint64_t run, std::uint64_t sequence) const;
   /// The messages that are due, in their order; mostly one or none.

@@ -81,7 +81,12 @@ struct Heard {
   Duration held = {};  ///< since it came, to the microsecond
 };
 
-using Event = std::variant<Routed, FirstToken, Progress, Ended, State, Goodbye, Heard>;
+/// How many requests the gateway has refused in all because they would have waited too long, modulo 2^32.
+struct Refused {
+  std::uint32_t requests = 0;
+};
+
+using Event = std::variant<Routed, FirstToken, Progress, Ended, State, Goodbye, Heard, Refused>;
 
 /// Events in their order. A gateway's messages are numbered without gaps from 1.
 struct Message {

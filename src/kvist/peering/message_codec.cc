@@ -67,6 +67,12 @@ class EventWriter {
     number(event.sequence);
     number(static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(event.held).count()));
   }
+  // As progress of no request, of which a gateway of an earlier version makes nothing. It reads no event of a new kind.
+  void operator()(const Refused& event) {
+    begin(Tag::kProgress, 2);
+    number(0);
+    number(event.requests);
+  }
 
  private:
   void begin(Tag tag, std::size_t items) {
@@ -154,6 +160,7 @@ Event read_event(MessageItems& items) {
     case Tag::kProgress: {
       expect(2);
       const AttemptId attempt(items.number());
+      if (attempt == AttemptId()) return Refused{.requests = items.number32()};
       return Progress{.attempt = attempt, .output_tokens = items.number32()};
     }
     case Tag::kEnded: {

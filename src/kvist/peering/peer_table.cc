@@ -95,6 +95,11 @@ void PeerTable::apply(Told& peer, const Event& event, TimePoint now) {
                           });
                         },
                         [&](const State& state) { apply(peer, state, now); }, [](const Goodbye&) {},
+                        [&](const Refused& refused) {
+                          // The difference is right where the number has begun anew.
+                          counters_.refused += refused.requests - peer.refused.value_or(refused.requests);
+                          peer.refused = refused.requests;
+                        },
                         [&](const Heard& heard) {
                           if (on_heard_ && heard.gateway == gateway_key(name_)) on_heard_(heard, now);
                         }},

@@ -28,6 +28,7 @@ struct PeerCounters {
   std::uint64_t crowd = 0;       ///< of gateways beyond kMostPeers: not used
   std::uint64_t repaired = 0;    ///< requests that a state added, ended or moved on because a message was lost
   std::uint64_t requests = 0;    ///< that went to workers, as heard of at once
+  std::uint64_t refused = 0;     ///< requests because of their wait, since their gateways were heard first
   std::uint64_t overflow = 0;    ///< requests that had no room (kMostRequests)
 };
 
@@ -89,6 +90,7 @@ class PeerTable {
     TimePoint heard = {};
     Requests requests = {};
     std::size_t blocks = 0;
+    std::optional<std::uint32_t> refused = {};  // as it said last
   };
   [[nodiscard]] Told* sender(const Message& message, bool& is_new, TimePoint now);
   void apply(Told& peer, const Event& event, TimePoint now);

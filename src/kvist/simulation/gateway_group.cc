@@ -21,7 +21,9 @@ std::string gateway_name(std::size_t number) {
 }  // namespace
 
 GatewayGroup::Exchange::Exchange(std::size_t number, SimulatedGateway& gateway)
-    : load({.gateway = gateway_name(number), .run = 1, .patience = kPatience}, gateway.router(), gateway.fleet()) {}
+    : load({.gateway = gateway_name(number), .run = 1, .patience = kPatience}, gateway.router(), gateway.fleet()) {
+  load.share_refusals(gateway.dispatcher().admission());
+}
 
 GatewayGroup::GatewayGroup(const spec::SweepSpec& sweep, spec::RoutingMode mode, std::uint64_t run_seed,
                            const DecisionWatch* watch, const tokenizer::Tokenizer& tokenizer, VirtualTime& time,

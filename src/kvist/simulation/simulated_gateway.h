@@ -67,6 +67,7 @@ class SimulatedGateway {
   /// For what tells other gateways of its requests, and books theirs.
   [[nodiscard]] routing::Router& router() { return router_; }
   [[nodiscard]] const dispatch::Dispatcher& dispatcher() const { return dispatcher_; }
+  [[nodiscard]] dispatch::Dispatcher& dispatcher() { return dispatcher_; }
   /// The number of KV events that the index refused.
   [[nodiscard]] std::uint64_t refused_kv_events() const { return refused_kv_events_; }
 
