@@ -8,6 +8,7 @@
 
 #include "kvist/gateway/error_answer.h"
 #include "kvist/gateway/shared_parts.h"
+#include "kvist/net/media_type.h"
 #include "kvist/openai/body_edit.h"
 #include "kvist/openai/errors.h"
 
@@ -18,8 +19,10 @@ namespace {
 constexpr std::size_t kMostExplainedBytes = 1U << 20;
 
 bool can_be_explained(const net::HttpRequest& request) {
-  const std::string_view type = request.headers.find("Content-Type").value_or("");
-  return !type.starts_with("multipart/") && !request.body.empty() && request.body.size() <= kMostExplainedBytes;
+  const std::string_view type = net::media_type(request.headers.find("Content-Type").value_or(""));
+  constexpr std::string_view kForm = "multipart/";
+  return !net::equals_no_case(type.substr(0, kForm.size()), kForm) && !request.body.empty() &&
+         request.body.size() <= kMostExplainedBytes;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kvist/gateway/proxy_headers.h"
+#include "kvist/net/media_type.h"
 #include "kvist/openai/errors.h"
 
 namespace kvist::gateway {
@@ -67,7 +68,7 @@ void TranslatedExchange::send(net::HttpResponse response) {
 }
 
 void TranslatedExchange::begin_stream(int status, net::Headers headers) {
-  collects_ = status >= kFirstError || !headers.find("Content-Type").value_or("").starts_with("text/event-stream");
+  collects_ = status >= kFirstError || !net::has_media_type(headers, "text/event-stream");
   if (collects_) {
     whole_ = {.status = status, .headers = std::move(headers), .body = {}};
     return;

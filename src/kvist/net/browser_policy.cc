@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "kvist/net/media_type.h"
+
 namespace kvist::net {
 namespace {
 
@@ -25,12 +27,6 @@ bool is_own_name(std::string_view host) {
     return ::inet_pton(AF_INET6, std::string(host.substr(1, host.size() - 2)).c_str(), &parsed) == 1;
   }
   return ::inet_pton(AF_INET, std::string(host).c_str(), &parsed) == 1;
-}
-
-bool is_json(std::string_view content_type) {
-  std::string_view type = content_type.substr(0, content_type.find(';'));
-  while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
-  return equals_no_case(type, "application/json");
 }
 
 bool changes_nothing(std::string_view method) {
@@ -112,7 +108,7 @@ BrowserVerdict judge(const BrowserPolicy& policy, const HttpRequest& request) {
       return verdict;
     }
   }
-  if (policy.changes_need_json && changes && !is_json(request.headers.find("Content-Type").value_or("")) &&
+  if (policy.changes_need_json && changes && !has_media_type(request.headers, "application/json") &&
       !request.headers.find(kCustomField)) {
     return refusal(415,
                    "a request that changes something needs Content-Type: application/json, or the field "
