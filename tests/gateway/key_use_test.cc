@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "kvist/gateway/key_file.h"
 #include "kvist/net/sha256.h"
@@ -85,12 +86,47 @@ TEST_F(KeyUseTest, AnswersTooLargeToBeReadCostTheirBytes) {
   const auto post = [&] { EXPECT_EQ(gateway.call("POST", "/invocations", body_, key_).status, 200); };
   const double estimate = static_cast<double>(body_.size() / 4);
   const std::string large(std::size_t{5} << 18, 'x');
-  const std::string json = R"({"text":")" + large + R"(","usage":{"prompt_tokens":1,"completion_tokens":1}})";
+  const std::string json =
+      R"({"choices":[{"text":")" + large + R"("}],"usage":{"prompt_tokens":1,"completion_tokens":1}})";
   worker_.set_script(FakeWorker::answer_of(200, json));
   EXPECT_EQ(cost(gateway, post), estimate + static_cast<double>(json.size() / 4));
   worker_.set_script(
       FakeWorker::stream_of({kRoleEvent, "data: {\"text\":\"" + large + "\"}\n\n", kUsageEvent, kDoneEvent}));
   EXPECT_GE(cost(gateway, post), estimate + (1 << 20) / 4.0);
+}
+
+// Vectors, lists of tokens and files are no generated text, and their length says nothing about what they took.
+TEST_F(KeyUseTest, LargeAnswersOfOtherEndpointsCostTheEstimate) {
+  const RunningGateway gateway(with_keys());
+  const double estimate = static_cast<double>(body_.size() / 4);
+  const std::string vectors = R"({"object":"list","data":[{"embedding":[)" + std::string(3U << 20, '1') +
+                              R"(]}],"usage":{"prompt_tokens":8,"total_tokens":8}})";
+  worker_.set_script(FakeWorker::answer_of(200, vectors));
+  for (const char* const path : {"/v1/embeddings", "/invocations"})
+    EXPECT_EQ(cost(gateway, [&] { EXPECT_EQ(gateway.call("POST", path, body_, key_).body.size(), vectors.size()); }),
+              estimate)
+        << path;
+}
+
+TEST_F(KeyUseTest, AnswersOfUnknownLengthCostWhatTheyWouldWithOne) {
+  const RunningGateway gateway(with_keys());
+  const double estimate = static_cast<double>(body_.size() / 4);
+  const auto cost_of = [&](const std::string& type, const std::string& answer) {
+    worker_.set_script([=](const net::HttpRequest&, const FakeWorker::Exchange& exchange) {
+      net::Headers headers;
+      headers.add("Content-Type", type);
+      exchange->begin_stream(200, std::move(headers));
+      exchange->write(answer);
+      exchange->end_stream();
+    });
+    return cost(gateway, [&] { EXPECT_EQ(gateway.call("POST", "/invocations", body_, key_).body, answer); });
+  };
+  const std::string chat = R"({"choices":[],"usage":{"prompt_tokens":50,"completion_tokens":70}})";
+  EXPECT_EQ(cost_of("application/json", chat), 120);
+  EXPECT_EQ(cost_of("Application/JSON ;charset=utf-8", chat), 120) << "media types have no case";
+  EXPECT_EQ(cost_of("Text/Event-Stream", "data: " + chat + "\n\n"), 120);
+  EXPECT_EQ(cost_of("application/json", R"({"count":8,"tokens":[1,2,3,4,5,6,7,8]})"), estimate);
+  EXPECT_EQ(cost_of("text/event-streams", "data: " + chat + "\n\n"), estimate);
 }
 
 TEST_F(KeyUseTest, AModelThatDoesNotExistCostsNothing) {

@@ -14,6 +14,7 @@
 #include "kvist/gateway/proxy_headers.h"
 #include "kvist/gateway/worker_endpoint.h"
 #include "kvist/net/event_loop.h"
+#include "kvist/net/media_type.h"
 #include "kvist/openai/codec.h"
 #include "kvist/openai/errors.h"
 #include "kvist/openai/resumption.h"
@@ -28,11 +29,7 @@ using dispatch::Outcome;
 constexpr std::size_t kMaxWholeAnswerBytes = 64U << 20;
 
 bool is_event_stream(const net::Headers& headers) {
-  return headers.find("Content-Type").value_or("").starts_with("text/event-stream");
-}
-
-bool is_json(const net::Headers& headers) {
-  return headers.find("Content-Type").value_or("").starts_with("application/json");
+  return net::has_media_type(headers, "text/event-stream");
 }
 
 /// The bound up to which an answer of known length is collected, so that the client gets its length too.
@@ -164,7 +161,6 @@ void ProxiedRequest::attempt(const routing::Decision& decision) {
   body_.clear();
   events_.clear();
   meter_.reset();
-  meter_failed_ = false;
   head_taken_ = false;
   sent_ = false;
   ended_ = false;
@@ -283,9 +279,10 @@ void ProxiedRequest::pass_on() {
 
 void ProxiedRequest::take_head() {
   is_events_ = is_event_stream(headers_);
-  is_json_ = is_json(headers_);
   if (life_.begun()) return;  // the client has a head
   const bool is_collected = is_short(headers_);
+  if (job_.kind == RequestKind::kOther && !is_collected && job_.lease.account() != nullptr)
+    meter_ = std::make_unique<AnswerMeter>(headers_);
   headers_ = headers_for_client(std::move(headers_), job_.request_id, worker().url);
   headers_.set(kWorkerHeader, worker().name);
   if (job_.kind == RequestKind::kRead)
@@ -301,7 +298,7 @@ void ProxiedRequest::on_body(std::string_view data, TimePoint at) {
   read_at_ = at;
   if (form_ == Form::kEvents) return relay(data, at);
   if (form_ == Form::kBytes) {
-    meter(data);
+    if (meter_) meter_->feed(data);
     return pass_on_bytes(data);
   }
   if (body_.size() + data.size() > kMaxWholeAnswerBytes) {
@@ -309,18 +306,6 @@ void ProxiedRequest::on_body(std::string_view data, TimePoint at) {
     return;
   }
   body_ += data;
-}
-
-void ProxiedRequest::meter(std::string_view data) {
-  if (job_.lease.account() == nullptr) return;
-  if (is_events_ && !meter_failed_) {
-    if (!meter_) meter_.emplace(true);
-    std::string forwarded;
-    if (meter_->feed(data, forwarded)) return;  // what is not in the form of chats has no tokens
-    meter_failed_ = true;
-    unmetered_bytes_ += kMaxCollectedBytes;  // an event that is too large had more than that
-  }
-  if (is_events_ || is_json_) unmetered_bytes_ += data.size();
 }
 
 void ProxiedRequest::on_end() {
@@ -462,11 +447,12 @@ void ProxiedRequest::write_down_end(Outcome outcome) {
 }
 
 void ProxiedRequest::charge(Outcome outcome) {
-  const StreamState& state = meter_ ? meter_->state() : relay_.state();
-  if (state.usage) return job_.lease.used(std::uint64_t{state.usage->prompt_tokens} + state.usage->completion_tokens);
+  if (job_.lease.account() == nullptr) return;
+  const std::optional<openai::Usage> usage = meter_ ? meter_->usage() : relay_.state().usage;
+  if (usage) return job_.lease.used(std::uint64_t{usage->prompt_tokens} + usage->completion_tokens);
   // Those before the present attempt are other workers'.
-  const std::uint64_t metered = std::max(resumed_tokens_ + state.tokens, std::uint64_t{resumable_.tokens()});
-  const std::uint64_t tokens = metered + unmetered_bytes_ / kBytesPerToken;
+  const std::uint64_t relayed = std::max(resumed_tokens_ + relay_.state().tokens, std::uint64_t{resumable_.tokens()});
+  const std::uint64_t tokens = meter_ ? meter_->tokens() : relayed;
   if (outcome == Outcome::kRefused || outcome == Outcome::kBackPressure) return job_.lease.used(0);
   if (outcome == Outcome::kClientGone) return job_.lease.left(job_.prompt_tokens, tokens);
   if (tokens > 0) job_.lease.answered(tokens);

@@ -14,6 +14,7 @@
 #include "kvist/base/error.h"
 #include "kvist/base/time.h"
 #include "kvist/dispatch/request_life.h"
+#include "kvist/gateway/answer_meter.h"
 #include "kvist/gateway/answer_relay.h"
 #include "kvist/gateway/carrier.h"
 #include "kvist/gateway/kept_stream.h"
@@ -161,8 +162,6 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   void on_too_large(const std::string& what);
 
   void relay(std::string_view data, TimePoint at);
-  /// Counts what is passed on as bytes, for the key that pays for it.
-  void meter(std::string_view data);
   void pass_on_bytes(std::string_view data);
   void send_events(std::string_view events);
   void begin_client_stream(int status, net::Headers headers);
@@ -224,16 +223,13 @@ class ProxiedRequest : public std::enable_shared_from_this<ProxiedRequest> {
   TimePoint read_at_{};              // when something of the answer came last
   std::string body_;                 // the body of an answer that is no stream
   AnswerRelay relay_;
-  std::string tail_;                   // the last bytes that were sent of an answer that is passed on as bytes
-  bool is_json_ = false;               // by its head, it is JSON
-  bool meter_failed_ = false;          // the present attempt's meter_ met an event that is too large
-  std::uint64_t unmetered_bytes_ = 0;  // of answers that were passed on as bytes without counting tokens in them
-  std::optional<AnswerRelay> meter_;   // of events that are passed on as bytes; nothing where no key pays for them
-  std::string events_;                 // events for the client
-  bool paused_ = false;                // as the client is slow
-  bool sent_ = false;                  // the worker has the whole request
-  bool first_token_seen_ = false;      // of any attempt
-  bool broken_off_ = false;            // by the gateway's own shutdown
+  std::string tail_;                    // the last bytes that were sent of an answer that is passed on as bytes
+  std::unique_ptr<AnswerMeter> meter_;  // of bytes that are passed on; null where no key pays for them
+  std::string events_;                  // events for the client
+  bool paused_ = false;                 // as the client is slow
+  bool sent_ = false;                   // the worker has the whole request
+  bool first_token_seen_ = false;       // of any attempt
+  bool broken_off_ = false;             // by the gateway's own shutdown
   std::unique_ptr<net::HttpCall> call_;
   std::unique_ptr<net::Timer> again_;  // null, unless a call could not be made
   RequestTimes* times_ = nullptr;      // of the present worker; null for a request that was not read
