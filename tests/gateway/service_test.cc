@@ -419,6 +419,31 @@ TEST_F(ServiceTest, SaysHowWellEachWorkersCacheIsKnown) {
   EXPECT_THAT(gateway.get("/admin/status").body, HasSubstr(R"("cache":{"trust":"predicted")"));
 }
 
+TEST_F(ServiceTest, OnlyEventsThatAreConfiguredCanStop) {
+  auto spec = gateway_spec({&a_, &b_});
+  spec.workers[1].kv_events.clear();
+  spec.workers[1].kv_replay.clear();
+  const RunningGateway gateway(std::move(spec));
+  for (FakeWorker* const worker : {&a_, &b_})
+    worker->set_script(
+        FakeWorker::stream_of({kRoleEvent, text_event("a"),
+                               "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":500,"
+                               "\"completion_tokens\":1,\"prompt_tokens_details\":{\"cached_tokens\":0}}}\n\n",
+                               kDoneEvent}));
+  const auto silent = [&](std::string_view worker) {
+    return gateway.metric("kvist_gateway_cache_events_silent", "worker", worker) == 1;
+  };
+  int prompts = 0;
+  const auto ask = [&] { (void)gateway.chat(chat_body(std::string(5 * kBlockSize, 'x') + std::to_string(++prompts))); };
+  // Each worker stores blocks all the time, and neither tells.
+  ASSERT_TRUE(await([&] { return ask(), silent("a"); }));
+  const std::size_t had = b_.posts().size();
+  EXPECT_GT(had, 1U);
+  ASSERT_TRUE(await([&] { return ask(), b_.posts().size() > 2 * had; }));
+  EXPECT_FALSE(silent("b"));
+  EXPECT_THAT(gateway.get("/admin/status").body, HasSubstr(R"("events_silent":true)"));
+}
+
 TEST_F(ServiceTest, ConfiguredLimitsWinOverReportedOnes) {
   a_.set_metrics("vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"10\"} 1\nkvist_worker_max_batch_size 64\n");
   auto spec = gateway_spec({&a_});

@@ -56,9 +56,11 @@ struct ModelParts {
   /// Whether the worker's KV events are connected, whole and readable, and have the configured block size and
   /// tokenizer.
   [[nodiscard]] bool events_exact(WorkerId worker) const;
-  /// How well the worker's cache is known.
+  /// How well the worker's cache is known. Events that nobody asked for have not stopped.
   [[nodiscard]] routing::CacheTrustReport trust(WorkerId worker) const {
-    return router.caches().report(worker, events_exact(worker));
+    routing::CacheTrustReport report = router.caches().report(worker, events_exact(worker));
+    if (upstreams[worker.value()].kv_events.empty()) report.events_silent = false;
+    return report;
   }
   /// Passes events_exact() on to the fleet. To be called whenever it may have changed.
   void update_events_exact(WorkerId worker) { fleet.set_events_exact(worker, events_exact(worker)); }
