@@ -163,6 +163,35 @@ TEST_F(HeldStreamTest, ARefusalBehindACommentIsAnEvent) {
   EXPECT_EQ(proxy_.report().under_way, 0U);
 }
 
+// The status is lost, so the event has to say what it was, whatever the worker or a proxy before it answered with.
+TEST_F(HeldStreamTest, AnyErrorBehindACommentIsAnErrorObject) {
+  struct Case {
+    int status;
+    std::string body;
+    std::string event;
+  };
+  const std::vector<Case> cases{
+      {500, "", R"({"error":{"message":"the worker answered with status 500","type":"Internal Server Error")"},
+      {413, "<html>\n", R"({"error":{"message":"the worker answered with status 413: <html>\n","type":)"},
+      {302, "", R"({"error":{"message":"the worker answered with status 302","type":"Bad Gateway")"},
+      {204, "", R"({"error":{"message":"the worker answered with status 204","type":"Bad Gateway")"},
+      {404, R"({"detail":"Not Found"})",
+       R"({"error":{"message":"the worker answered with status 404: {\"detail\":\"Not Found\"}","type":"Not Found")"},
+      {400, R"({"object":"error","message":"too long","code":400})", R"({"error":{"message":"too long","type":)"},
+      {400, "{\"error\":\n{\"message\":\"no\"}}", R"({"error": {"message":"no"}})"},
+  };
+  for (const Case& one : cases) {
+    KeepingExchange exchange;
+    EXPECT_TRUE(KeptStream::answer(exchange, {.status = one.status, .headers = {}, .body = one.body})) << one.status;
+    EXPECT_THAT(exchange.text, StartsWith("data: " + one.event));
+    EXPECT_THAT(exchange.text, ::testing::Not(HasSubstr("[DONE]"))) << "no answer";
+    EXPECT_TRUE(exchange.ended);
+  }
+  KeepingExchange exchange;
+  EXPECT_FALSE(KeptStream::answer(exchange, {.status = 200, .headers = {}, .body = R"({"choices":[]})"}));
+  EXPECT_EQ(exchange.text, "data: {\"choices\":[]}\n\ndata: [DONE]\n\n");
+}
+
 TEST_F(HeldStreamTest, ARefusalBeforeAnyCommentHasItsStatus) {
   const auto stream = ask(R"("stream":true)");
   const Error error{ErrorCode::kUnavailable, "no room"};
