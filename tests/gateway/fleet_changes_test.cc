@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "kvist/gateway/dns_groups.h"
+#include "kvist/gateway/key_file.h"
 #include "kvist/gateway/reloaded_file.h"
+#include "kvist/net/sha256.h"
 #include "running_gateway.h"
 #include "streaming_client.h"
 
@@ -75,6 +77,53 @@ TEST_P(FleetChangesTest, OneUrlHasOneKey) {
   EXPECT_EQ(added.status, 400);
   EXPECT_THAT(added.body, HasSubstr("another api_key_file"));
   EXPECT_EQ(gateway.metric("kvist_gateway_worker_places_vacant"), 1);
+}
+
+// Or any user of the machine, whose administration is on loopback without keys, could have it sent to his own server.
+TEST_P(FleetChangesTest, WhoIsAddedByAnyoneIsNotSentTheFleetsKey) {
+  const std::string key = ::testing::TempDir() + fmt::format("fleets-key-{}", GetParam());
+  std::ofstream(key) << "secret\n";
+  spec::GatewaySpec settings = spec({&a_}, 4);
+  settings.worker_api_key_file = key;
+  const RunningGateway gateway(settings);
+  const auto added = gateway.call("POST", "/admin/workers", body_of(b_));
+  EXPECT_EQ(added.status, 201);
+  EXPECT_THAT(added.body, HasSubstr(R"("fleet_key":"withheld")"));
+  // The file has this URL, so its author wants it to have the key, and connections are an URL's.
+  const auto same =
+      gateway.call("POST", "/admin/workers", fmt::format(R"({{"name":"c","url":"{}"}})", a_.upstream().url));
+  EXPECT_EQ(same.status, 201);
+  EXPECT_THAT(same.body, Not(HasSubstr("withheld")));
+  ASSERT_TRUE(await_healthy(gateway, 3));
+  std::ofstream(key) << "secret2\n";  // read again, though not for b
+  ASSERT_TRUE(await([&] {
+    (void)gateway.chat(chat_body("x"));
+    return !b_.posts().empty() && !a_.posts().empty() &&
+           a_.posts().back().headers.find("Authorization") == "Bearer secret2";
+  }));
+  const std::size_t had = b_.posts().size();
+  ASSERT_TRUE(await([&] { return (void)gateway.chat(chat_body("x")), b_.posts().size() > had; }));
+  for (const net::HttpRequest& request : b_.posts()) EXPECT_FALSE(request.headers.find("Authorization"));
+  std::remove(key.c_str());
+}
+
+TEST_P(FleetChangesTest, WhoIsAddedByAnAdministratorWithAKeyIsSentTheFleetsKey) {
+  const std::string base = ::testing::TempDir() + fmt::format("guarded-fleets-key-{}", GetParam());
+  std::ofstream(base) << "secret\n";
+  std::ofstream(base + ".admins") << to_line({.name = "root", .hash = net::sha256("admin")}) << "\n";
+  spec::GatewaySpec settings = spec({&a_}, 4);
+  settings.worker_api_key_file = base;
+  settings.api_keys.admin_file = base + ".admins";
+  const RunningGateway gateway(settings, false);
+  net::Headers admin;
+  admin.add("Authorization", "Bearer admin");
+  const auto added = gateway.call("POST", "/admin/workers", body_of(b_), admin);
+  EXPECT_EQ(added.status, 201);
+  EXPECT_THAT(added.body, Not(HasSubstr("withheld")));
+  ASSERT_TRUE(await([&] { return (void)gateway.chat(chat_body("x")), !b_.posts().empty(); }));
+  EXPECT_EQ(b_.posts().front().headers.find("Authorization"), "Bearer secret");
+  std::remove(base.c_str());
+  std::remove((base + ".admins").c_str());
 }
 
 TEST_P(FleetChangesTest, ADrainedWorkersStreamsEndAndThenItIsGone) {

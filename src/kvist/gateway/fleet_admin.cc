@@ -89,6 +89,9 @@ void write_place(JsonWriter& json, const ServedModel& model, WorkerId id) {
   const ModelParts& parts = model.parts;
   json.begin_object().field("place", id.value());
   write_upstream(json, parts.upstreams[id.value()], model.changes.source(id));
+  if (model.changes.is_keyless(id)) {
+    json.field("fleet_key", "withheld").field("fleet_key_problem", kWithheldBecause);
+  }
   json.field("admission", to_string(parts.places.place(id).state)).field("state", worker_state(parts, id));
   json.field("in_flight", parts.router.loads().load(id).requests).field("model", parts.spec.model).end_object();
 }

@@ -27,6 +27,12 @@ std::optional<dispatch::WorkerHold> hold_of(SharedHold hold) {
   return hold == SharedHold::kCordoned ? dispatch::WorkerHold::kCordoned : dispatch::WorkerHold::kRemoved;
 }
 
+WorkerSettingsSource without_key(WorkerSettingsSource source) {
+  source.key_file.clear();
+  source.has_key = false;
+  return source;
+}
+
 }  // namespace
 
 std::string_view to_string(WorkerSource source) {
@@ -47,6 +53,7 @@ FleetChanges::FleetChanges(net::EventLoop& loop, ModelParts& parts, KnownWorkerS
     : parts_(&parts),
       reader_(loop, std::move(known)),
       sources_(parts.places.size(), WorkerSource::kFile),
+      keyless_(parts.places.size()),
       timer_(loop),
       files_timer_(loop) {}
 
@@ -67,15 +74,15 @@ void FleetChanges::look_at_files() {
 std::vector<WorkerSettingsSource> FleetChanges::sources_in_use() const {
   const auto in_order = [](const WorkerSettingsSource& a, const WorkerSettingsSource& b) {
     const auto of = [](const WorkerSettingsSource& source) {
-      return std::tie(source.key_file, source.uses_tls, source.tls.ca, source.tls.server_name, source.tls.certificate,
-                      source.tls.key);
+      return std::tie(source.key_file, source.has_key, source.uses_tls, source.tls.ca, source.tls.server_name,
+                      source.tls.certificate, source.tls.key);
     };
     return of(a) < of(b);
   };
   std::set<WorkerSettingsSource, decltype(in_order)> sources(in_order);
   for (std::uint32_t i = 0; i < parts_->fleet.size(); ++i) {
     if (parts_->fleet.is_vacant(WorkerId(i))) continue;
-    WorkerSettingsSource source = settings_source(parts_->spec, parts_->upstreams[i]);
+    WorkerSettingsSource source = settings_source_of(WorkerId(i));
     if (source.has_files()) sources.insert(std::move(source));
   }
   return {sources.begin(), sources.end()};
@@ -91,9 +98,8 @@ void FleetChanges::on_files_changed(const std::vector<KnownWorkerSettings::Chang
     }
     std::set<std::string> urls;
     for (std::uint32_t i = 0; i < parts_->fleet.size(); ++i) {
-      const spec::UpstreamSpec& worker = parts_->upstreams[i];
-      if (!parts_->fleet.is_vacant(WorkerId(i)) && settings_source(parts_->spec, worker) == change.source)
-        urls.insert(worker.url);
+      if (!parts_->fleet.is_vacant(WorkerId(i)) && settings_source_of(WorkerId(i)) == change.source)
+        urls.insert(parts_->upstreams[i].url);
     }
     telemetry::log_info(log_component::kFleet, fmt::format("{} read again, for {} workers",
                                                            fmt::join(files_of(change.source), ", "), urls.size()));
@@ -103,18 +109,36 @@ void FleetChanges::on_files_changed(const std::vector<KnownWorkerSettings::Chang
   }
 }
 
+WorkerSettingsSource FleetChanges::settings_source_of(WorkerId worker) const {
+  WorkerSettingsSource source = settings_source(parts_->spec, parts_->upstreams[worker.value()]);
+  return is_keyless(worker) ? without_key(std::move(source)) : source;
+}
+
+// A page or a user of this machine that reaches an administration which asks nobody who they are could have the key
+// sent to a server of its own. Whoever has the URL from the gateway's file is sent it anyway.
+bool FleetChanges::withholds_key(const std::string& url) const {
+  if (parts_->shared->asks_who_administers() || !has_fleet_key(parts_->spec)) return false;
+  for (std::uint32_t i = 0; i < parts_->fleet.size(); ++i) {
+    if (!parts_->fleet.is_vacant(WorkerId(i)) && !keyless_[i] && parts_->upstreams[i].url == url) return false;
+  }
+  return true;
+}
+
 void FleetChanges::add(const spec::UpstreamSpec& worker, Done done) {
-  reader_.read(settings_source(parts_->spec, worker),
-               [this, worker, done = std::move(done)](const Result<net::ServerSettings>& settings) {
-                 if (!settings) return done(std::unexpected(settings.error()));
-                 const Result<void> added = bring_in(worker, *settings, WorkerSource::kAdministration);
-                 if (added) holds_.release(worker.name);
-                 done(added);
-               });
+  const bool keyless = withholds_key(worker.url);
+  WorkerSettingsSource source = settings_source(parts_->spec, worker);
+  if (keyless) source = without_key(std::move(source));
+  reader_.read(source, [this, worker, keyless, done = std::move(done)](const Result<net::ServerSettings>& settings) {
+    if (!settings) return done(std::unexpected(settings.error()));
+    if (keyless && !withholds_key(worker.url)) return add(worker, done);  // the file has named it in the meantime
+    const Result<void> added = bring_in(worker, *settings, WorkerSource::kAdministration, keyless);
+    if (added) holds_.release(worker.name);
+    done(added);
+  });
 }
 
 Result<void> FleetChanges::bring_in(const spec::UpstreamSpec& worker, const net::ServerSettings& settings,
-                                    WorkerSource source) {
+                                    WorkerSource source, bool keyless) {
   if (leaves_)
     return fail(ErrorCode::kInvalidArgument, fmt::format("model: \"{}\" is not served any more", parts_->spec.model));
   KVIST_TRY_VOID(check_url(worker));
@@ -122,9 +146,16 @@ Result<void> FleetChanges::bring_in(const spec::UpstreamSpec& worker, const net:
   KVIST_TRY(const WorkerId place, parts_->places.add(worker.name, net::now()));
   sources_[place.value()] = source;
   parts_->bring_in(place, worker, settings);
+  keyless_[place.value()] = keyless;
+  for (std::size_t i = 0; i < keyless_.size(); ++i)  // settings belong to URLs
+    if (!keyless && parts_->upstreams[i].url == worker.url) keyless_[i] = false;
   telemetry::log_info(log_component::kFleet,
                       fmt::format("{} at {} was added ({}), place {} of {}", worker.name, worker.url, to_string(source),
                                   place.value(), parts_->places.size()));
+  if (keyless) {
+    telemetry::log_warning(log_component::kFleet,
+                           fmt::format("{} is not sent the fleet's key: {}", worker.name, kWithheldBecause));
+  }
   if (source == WorkerSource::kAdministration || holds_.find(worker.name) != dispatch::WorkerHold::kCordoned) return {};
   return cordon(worker.name);
 }

@@ -24,6 +24,12 @@ enum class WorkerSource : std::uint8_t { kFile, kAdministration, kDns, kKubernet
 /// "file", "administration", "dns", "kubernetes"
 [[nodiscard]] std::string_view to_string(WorkerSource source);
 
+/// Why FleetChanges::is_keyless().
+inline constexpr std::string_view kWithheldBecause =
+    "it was added through administration, which asks neither for keys (api_keys.admin_file) nor for client "
+    "certificates "
+    "(admin_tls)";
+
 /// Carries out what dispatch::WorkerPlaces decides. A worker that is drained gets no new requests and is removed when
 /// its requests are over, or at a deadline. One that is removed loses its requests at once; they go on at other workers
 /// if they can. What an administrator has cordoned, drained or removed stays so when its source drops the worker and
@@ -75,6 +81,9 @@ class FleetChanges {
   };
   [[nodiscard]] const std::vector<Waiting>& waiting() const { return waiting_; }
   [[nodiscard]] WorkerSource source(WorkerId worker) const { return sources_.at(worker.value()); }
+  /// Whether the fleet's key is not sent to the worker, as anyone who reaches administration may have added it to get
+  /// the key.
+  [[nodiscard]] bool is_keyless(WorkerId worker) const { return keyless_.at(worker.value()); }
   [[nodiscard]] const dispatch::WorkerHolds& holds() const { return holds_; }
   /// Takes over what an administrator had decided of the workers of the model's predecessor. Requires: nothing was
   /// decided here yet.
@@ -88,7 +97,11 @@ class FleetChanges {
   [[nodiscard]] Result<void> check_other_models(const spec::UpstreamSpec& worker) const;
   /// Gives the worker a place.
   [[nodiscard]] Result<void> bring_in(const spec::UpstreamSpec& worker, const net::ServerSettings& settings,
-                                      WorkerSource source);
+                                      WorkerSource source, bool keyless = false);
+  /// Whether a worker that an administrator adds at this URL is sent no key.
+  [[nodiscard]] bool withholds_key(const std::string& url) const;
+  /// What the settings of the worker in this place are made of.
+  [[nodiscard]] WorkerSettingsSource settings_source_of(WorkerId worker) const;
   /// Begins to drain the worker; the next poll() carries out what follows.
   [[nodiscard]] Result<void> begin_drain(std::string_view name, std::optional<Duration> timeout);
   /// A draining worker goes on, unless an administrator has decided otherwise.
@@ -110,6 +123,7 @@ class FleetChanges {
   WorkerSettingsReader reader_;
   dispatch::WorkerHolds holds_;
   std::vector<WorkerSource> sources_;  // by WorkerId
+  std::vector<bool> keyless_;          // by WorkerId
   std::vector<Waiting> waiting_;
   net::Timer timer_;
   bool armed_ = false;

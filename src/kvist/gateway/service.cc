@@ -257,8 +257,7 @@ class GatewayService final : public Service {
   /// On this loop, with connections of its own, so that it answers when clients have taken all others.
   [[nodiscard]] Result<void> listen_for_admin() {
     const spec::Endpoint& admin = shared_.spec.admin;
-    const bool asks_who = shared_.admin_keys != nullptr ||
-                          shared_.spec.admin_tls.client_certificates == spec::ClientCertificates::kRequired;
+    const bool asks_who = shared_.asks_who_administers();
     net::HttpServerOptions options = net::admin_listener(admin.host, admin.port, asks_who);
     options.tls = shared_.admin_tls;
     options.before_body = stranger_check(shared_.admin_keys.get(), nullptr);

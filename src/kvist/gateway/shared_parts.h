@@ -34,6 +34,11 @@ struct SharedParts {
   [[nodiscard]] static net::HttpClientOptions client_options(const spec::GatewaySpec& gateway,
                                                              std::map<std::string, net::ServerSettings> servers);
 
+  /// Whether administration is only for those who have a key or a client certificate.
+  [[nodiscard]] bool asks_who_administers() const {
+    return admin_keys != nullptr || spec.admin_tls.client_certificates == spec::ClientCertificates::kRequired;
+  }
+
   spec::GatewaySpec spec;  ///< its list of models may be out of date
   const double started_unix_s;
   std::shared_ptr<RoutingHome> home;          ///< this thread, as the other threads see it

@@ -1,11 +1,26 @@
 #include "kvist/gateway/worker_settings.h"
 
 #include <cstdlib>
+#include <string>
+#include <utility>
 
 #include "kvist/net/bearer_key.h"
 #include "kvist/net/tls.h"
 
 namespace kvist::gateway {
+namespace {
+
+/// Empty: it is not set.
+std::string key_of_environment() {
+  const char* const given = std::getenv("KVIST_WORKER_API_KEY");
+  return given == nullptr ? "" : given;
+}
+
+}  // namespace
+
+bool has_fleet_key(const spec::ServedModelSpec& model) {
+  return !model.worker_api_key_file.empty() || !key_of_environment().empty();
+}
 
 WorkerSettingsSource settings_source(const spec::ServedModelSpec& model, const spec::UpstreamSpec& worker) {
   WorkerSettingsSource source;
@@ -26,8 +41,8 @@ Result<net::ServerSettings> read_settings(const WorkerSettingsSource& source) {
   net::ServerSettings settings;
   if (!source.key_file.empty()) {
     KVIST_TRY(settings.bearer_key, net::read_bearer_key(source.key_file));
-  } else if (const char* const given = std::getenv("KVIST_WORKER_API_KEY"); given != nullptr && *given != '\0') {
-    settings.bearer_key = given;
+  } else if (std::string given = key_of_environment(); source.has_key && !given.empty()) {
+    settings.bearer_key = std::move(given);
     if (!net::is_bearer_key(settings.bearer_key))
       return fail(ErrorCode::kInvalidArgument, "KVIST_WORKER_API_KEY has characters that no key may have");
   }
