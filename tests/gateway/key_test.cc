@@ -221,6 +221,27 @@ TEST(KeyTableTest, AccountsOutliveTheirReading) {
   EXPECT_EQ(second.find("2")->name(), "c");
 }
 
+// Or whoever has used up a budget would get another one with every edit of the line.
+TEST(KeyTableTest, AKeyKeepsWhatItHasUsedUnderAnotherNameAndClass) {
+  const KeyTable first({record("a", "1", {.tokens_per_minute = 100, .concurrency = 1})}, nullptr, kStart);
+  const auto before = first.find("1");
+  EXPECT_FALSE(before->admit(10, kStart));
+  KeyRecord renamed = record("b", "1", {.tokens_per_minute = 100, .concurrency = 1});
+  renamed.key_class = "gold";
+  renamed.standing.weight = 3;
+  const KeyTable second({renamed}, &first, kStart);
+  const auto after = second.find("1");
+  EXPECT_EQ(after->name(), "b");
+  EXPECT_EQ(after->key_class(), "gold");
+  EXPECT_EQ(after->standing().weight, 3U);
+  EXPECT_EQ(after->counters().in_flight, 1U);
+  ASSERT_TRUE(after->admit(1, kStart));
+  EXPECT_EQ(before->name(), "a") << "requests under way have the name under which they came";
+  before->finish(10, 50'000, kStart);
+  EXPECT_EQ(after->admit(1, kStart)->limit, KeyLimit::kTokens);
+  EXPECT_EQ(after->counters().tokens, 50'000U);
+}
+
 class KeyGateTest : public testing::Test {
  protected:
   KeyGateTest() { write(to_line(record("alice", "secret-a", {.requests_per_minute = 1}))); }

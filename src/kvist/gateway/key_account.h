@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -79,42 +80,53 @@ class KeyAccount {
  public:
   KeyAccount(std::string name, std::string key_class, const KeyLimits& limits, TimePoint now,
              const KeyStanding& standing = {})
-      : name_(std::move(name)), class_(std::move(key_class)), standing_(standing), usage_(limits, now) {}
+      : name_(std::move(name)),
+        class_(std::move(key_class)),
+        shared_(std::make_shared<Shared>(standing, limits, now)) {}
+  /// The same key under another name or in another class: both accounts are one, so that requests that began under the
+  /// old name are charged to it too.
+  KeyAccount(std::string name, std::string key_class, const KeyAccount& before)
+      : name_(std::move(name)), class_(std::move(key_class)), shared_(before.shared_) {}
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& key_class() const { return class_; }
   [[nodiscard]] KeyStanding standing() const {
-    const std::scoped_lock lock(mutex_);
-    return standing_;
+    const std::scoped_lock lock(shared_->mutex);
+    return shared_->standing;
   }
   void set_standing(const KeyStanding& standing) {
-    const std::scoped_lock lock(mutex_);
-    standing_ = standing;
+    const std::scoped_lock lock(shared_->mutex);
+    shared_->standing = standing;
   }
 
   void set_limits(const KeyLimits& limits, TimePoint now) {
-    const std::scoped_lock lock(mutex_);
-    usage_.set_limits(limits, now);
+    const std::scoped_lock lock(shared_->mutex);
+    shared_->usage.set_limits(limits, now);
   }
   [[nodiscard]] std::optional<KeyRefusal> admit(std::uint64_t estimated_tokens, TimePoint now) {
-    const std::scoped_lock lock(mutex_);
-    return usage_.admit(estimated_tokens, now);
+    const std::scoped_lock lock(shared_->mutex);
+    return shared_->usage.admit(estimated_tokens, now);
   }
   void finish(std::uint64_t estimated_tokens, std::uint64_t tokens, TimePoint now) {
-    const std::scoped_lock lock(mutex_);
-    usage_.finish(estimated_tokens, tokens, now);
+    const std::scoped_lock lock(shared_->mutex);
+    shared_->usage.finish(estimated_tokens, tokens, now);
   }
   [[nodiscard]] KeyCounters counters() const {
-    const std::scoped_lock lock(mutex_);
-    return usage_.counters();
+    const std::scoped_lock lock(shared_->mutex);
+    return shared_->usage.counters();
   }
 
  private:
+  struct Shared {
+    Shared(const KeyStanding& of, const KeyLimits& limits, TimePoint now) : standing(of), usage(limits, now) {}
+    std::mutex mutex;
+    KeyStanding standing;
+    KeyUsage usage;
+  };
+
   const std::string name_;
   const std::string class_;
-  mutable std::mutex mutex_;
-  KeyStanding standing_;
-  KeyUsage usage_;
+  const std::shared_ptr<Shared> shared_;
 };
 
 }  // namespace kvist::gateway

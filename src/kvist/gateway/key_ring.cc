@@ -21,7 +21,9 @@ KeyTable::KeyTable(const std::vector<KeyRecord>& records, const KeyTable* before
     : size_(records.size()), places_(std::bit_ceil(2 * records.size() + 2)) {
   for (const KeyRecord& record : records) {
     std::shared_ptr<KeyAccount> account = before != nullptr ? before->find(record.hash) : nullptr;
-    if (account && account->name() == record.name && account->key_class() == record.key_class) {
+    if (account) {
+      if (account->name() != record.name || account->key_class() != record.key_class)
+        account = std::make_shared<KeyAccount>(record.name, record.key_class, *account);
       account->set_limits(record.limits, now);
       account->set_standing(record.standing);
     } else {

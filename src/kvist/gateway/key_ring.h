@@ -18,7 +18,7 @@ namespace kvist::gateway {
 /// and how long that takes, depends on the hash alone, which tells nothing about the key. Threads: any.
 class KeyTable {
  public:
-  /// A key that was in `before` too keeps its account, under its new limits, unless its name or class has changed.
+  /// A key that was in `before` too keeps what it has used, under its new limits, name and class.
   KeyTable(const std::vector<KeyRecord>& records, const KeyTable* before, TimePoint now);
 
   [[nodiscard]] std::shared_ptr<KeyAccount> find(std::string_view key) const { return find(net::sha256(key)); }
