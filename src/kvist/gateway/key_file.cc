@@ -40,12 +40,11 @@ bool is_word(std::string_view text) {
 /// What is wrong with a word of the line; empty if nothing is. Errors quote no value but names: a key that was pasted
 /// in the wrong place must not get into a log.
 std::string read_word(std::string_view word, std::string_view value, KeyRecord& record) {
-  constexpr std::string_view kName = "has to be letters, digits, '_', '-', '.' and '@', at most 64";
   // An operator who writes 0 may mean "nothing", and the bound's absence would give everything.
   constexpr std::string_view kNumber =
       "has to be a whole number from 1 to 4294967295; without the word there is no bound";
   if (word == "name" || word == "class") {
-    if (!is_name(value)) return fmt::format("{} {}", word, kName);
+    if (const auto problem = key_name_problem(value); !problem.empty()) return fmt::format("{} {}", word, problem);
     (word == "name" ? record.name : record.key_class) = value;
     return {};
   }
@@ -108,6 +107,10 @@ std::string_view bytes_of(const net::Sha256& hash) {
 }
 
 }  // namespace
+
+std::string_view key_name_problem(std::string_view name) {
+  return is_name(name) ? "" : "has to be letters, digits, '_', '-', '.' and '@', at most 64";
+}
 
 Result<std::vector<KeyRecord>> parse_key_file(std::string_view text, const std::string& file) {
   std::vector<KeyRecord> records;

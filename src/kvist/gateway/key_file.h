@@ -29,7 +29,9 @@ struct KeyRecord {
 [[nodiscard]] Result<std::vector<KeyRecord>> parse_key_file(std::string_view text, const std::string& file);
 /// Reads the file, at most 256 MiB.
 [[nodiscard]] Result<std::vector<KeyRecord>> load_key_file(const std::string& file);
-/// The line of a key.
+/// What is wrong with the name or class of a key ("has to be letters, ..."); empty if nothing is.
+[[nodiscard]] std::string_view key_name_problem(std::string_view name);
+/// The line of a key. Requires: nothing is wrong with its name, nor with its class if it has one.
 [[nodiscard]] std::string to_line(const KeyRecord& record);
 
 /// A new key: 256 random bits, so that nobody can try them all. That is why a fast hash is enough: bcrypt and the like
