@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -249,6 +250,29 @@ TEST_F(ModelTokenizerTest, AWorkerWithoutTokenizeIsReported) {
   FakeWorker worker("w");
   const RunningGateway gateway(spec(worker));
   EXPECT_TRUE(await([&] { return gateway.metric("kvist_gateway_worker_tokenizer", "match", "not_told") == 1; }));
+}
+
+// That answer is about a name, and the worker may have been given another one by the next time.
+TEST_F(ModelTokenizerTest, AWorkerThatKnowsTheModelByAnotherNameIsAskedAgain) {
+  FakeWorker worker("w");
+  std::atomic<int> asked = 0;
+  worker.set_tokenize([&](const net::HttpRequest& request, const FakeWorker::Exchange& exchange) {
+    ++asked;
+    FakeWorker::answer_of(404, R"({"error":{"message":"The model `m` does not exist.","code":404}})")(request,
+                                                                                                      exchange);
+  });
+  testing::internal::CaptureStderr();
+  {
+    const RunningGateway gateway(spec(worker));
+    EXPECT_TRUE(await([&] { return asked >= 3; }));
+    EXPECT_EQ(gateway.metric("kvist_gateway_worker_tokenizer", "match", "unknown"), 1);
+    EXPECT_EQ(gateway.metric("kvist_gateway_worker_tokenizer", "match", "not_told"), 0);
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  const std::string line = "tokenizer of w: unknown (/tokenize answered 404: The model `m` does not exist.)";
+  const std::size_t first = log.find(line);
+  EXPECT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find(line, first + 1), std::string::npos) << "once, however often it is found";
 }
 
 TEST_F(ModelTokenizerTest, AnInvalidDirectoryIsRefusedAtStart) {

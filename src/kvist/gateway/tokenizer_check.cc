@@ -8,6 +8,7 @@
 
 #include "kvist/base/json_writer.h"
 #include "kvist/gateway/log_component.h"
+#include "kvist/openai/codec.h"
 #include "kvist/openai/tokenize.h"
 #include "kvist/telemetry/log.h"
 
@@ -33,6 +34,7 @@ constexpr std::string_view kText =
 
 // How many of the model's own special tokens are in the probe, besides those that every probe contains.
 constexpr std::size_t kOwnSpecials = 16;
+constexpr std::size_t kMostQuoted = 200;
 
 std::string probe_text(const PromptReader& reader) {
   return std::string(kText) + reader.special_texts(kOwnSpecials) + "end";
@@ -149,6 +151,12 @@ void TokenizerCheck::ask(std::string body, Question question) {
 
 void TokenizerCheck::on_answer(const Result<net::HttpResponse>& answer, const Question& question) {
   if (!answer) return decide(TokenizerMatch::kUnknown, "no answer: " + answer.error().message);
+  if (answer->status == 404) {
+    // That is also what a server says whose model has another name.
+    const auto body = openai::parse_chunk(answer->body);
+    if (body && body->error && body->error->contains("model"))
+      return decide(TokenizerMatch::kUnknown, "/tokenize answered 404: " + body->error->substr(0, kMostQuoted));
+  }
   if (answer->status == 404 || answer->status == 405 || answer->status == 501)
     return decide(TokenizerMatch::kNotTold, fmt::format("/tokenize answered {}", answer->status));
   if (answer->status != 200)
@@ -182,16 +190,25 @@ void TokenizerCheck::decide(TokenizerMatch match, std::string_view why, std::opt
   match_ = match;
   reading_ = reading;
   max_model_len_ = told_model_len_;
-  const std::string text = fmt::format("tokenizer of {}: {} ({})", worker_, to_string(match), why);
+  log(match, fmt::format("tokenizer of {}: {} ({})", worker_, to_string(match), why));
+  if (match == TokenizerMatch::kUnknown) ask_later();
+  if (changed || told_more) on_change_();
+}
+
+// The check starts afresh with each change of the worker's health, which may be several a second, and as a rule finds
+// what it had found.
+void TokenizerCheck::log(TokenizerMatch match, const std::string& text) {
+  if (text == logged_) return;
+  const bool is_result = match == TokenizerMatch::kDifferent || match == TokenizerMatch::kSame;
+  if (!is_result && !warnings_.pass(net::now())) return;
+  logged_ = text;
   if (match == TokenizerMatch::kDifferent) {
     telemetry::log_error(log_component::kFleet, text + "; its KV events are not matched with prompts");
   } else if (match == TokenizerMatch::kSame) {
-    if (changed) telemetry::log_info(log_component::kFleet, text);
-  } else if (changed || pause_ == options_.pause) {
+    telemetry::log_info(log_component::kFleet, text);
+  } else {
     telemetry::log_warning(log_component::kFleet, text);
   }
-  if (match == TokenizerMatch::kUnknown) ask_later();
-  if (changed || told_more) on_change_();
 }
 
 void TokenizerCheck::ask_later() {

@@ -13,6 +13,7 @@
 #include "kvist/base/id.h"
 #include "kvist/base/time.h"
 #include "kvist/gateway/prompt_reader.h"
+#include "kvist/gateway/warning_gate.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_client.h"
 #include "kvist/text/prompt_encoding.h"
@@ -23,7 +24,7 @@ enum class TokenizerMatch : std::uint8_t {
   kUnknown,    ///< not asked yet, or not answered
   kSame,       ///< text and chat give the same tokens
   kDifferent,  ///< they give other tokens, so the gateway's block hashes are useless there
-  kNotTold,    ///< the worker has no /tokenize
+  kNotTold,    ///< the worker has no /tokenize (a 404 that is about the model's name says nothing of it)
 };
 inline constexpr TokenizerMatch kTokenizerMatches[] = {TokenizerMatch::kUnknown, TokenizerMatch::kSame,
                                                        TokenizerMatch::kDifferent, TokenizerMatch::kNotTold};
@@ -71,6 +72,7 @@ class TokenizerCheck {
   void on_answer(const Result<net::HttpResponse>& answer, const Question& question);
   void compare(const std::vector<TokenId>& theirs, const Question& question);
   void decide(TokenizerMatch match, std::string_view why, std::optional<text::PromptReading> reading = std::nullopt);
+  void log(TokenizerMatch match, const std::string& text);
   void ask_later();
 
   net::HttpClient* client_;
@@ -84,6 +86,8 @@ class TokenizerCheck {
   std::uint32_t max_model_len_ = 0;
   std::uint32_t told_model_len_ = 0;  // of the last answer; copied to max_model_len_ with the result
   Duration pause_{};                  // before the next request, if this one gets no answer
+  std::string logged_;                // last
+  WarningGate warnings_;
   net::Timer timer_;
   std::unique_ptr<net::HttpCall> call_;
 };
