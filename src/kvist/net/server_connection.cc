@@ -137,9 +137,19 @@ void ServerConnection::on_read(std::string_view bytes) {
       if (lingered_bytes_ > kMaxLingerBytes) return drop();
       break;
   }
-  // Beyond the bound nothing is read until the answer is complete. Until then, the client's leaving is only noticed
-  // when a write fails.
-  if (waiting_.size() < kMaxWaitingBytes) start_read();
+  read_on();
+}
+
+// Beyond the bound nothing is read until the answer is complete. Until then the client's leaving is not read either,
+// but the system tells it.
+void ServerConnection::read_on() {
+  if (waiting_.size() < kMaxWaitingBytes) return start_read();
+  if (!closed() && hung_up_) on_hung_up();
+}
+
+void ServerConnection::on_hung_up() {
+  const bool is_paused = waiting_.size() >= kMaxWaitingBytes;
+  if (is_paused && (state_ == State::kDecoding || state_ == State::kAnswering)) lost(false);
 }
 
 void ServerConnection::on_read_failed(bool end, const std::string&) {
@@ -440,7 +450,7 @@ void ServerConnection::next_request() {
     // recursively.
     loop().post([self = std::static_pointer_cast<ServerConnection>(shared_from_this())] {
       if (!self->closed() && self->state_ == State::kHead) self->process_waiting();
-      if (!self->closed() && self->waiting_.size() < kMaxWaitingBytes) self->start_read();
+      if (!self->closed()) self->read_on();
     });
   } else {
     become_idle();

@@ -81,6 +81,7 @@ class ServerConnection final : public TcpConnection, public IdleLink {
 
   void on_read(std::string_view bytes) override;
   void on_read_failed(bool end, const std::string& why) override;
+  void on_hung_up() override;
   void on_sent() override;
   void on_blocked() override;
   void on_established() override;
@@ -89,6 +90,8 @@ class ServerConnection final : public TcpConnection, public IdleLink {
 
   void process(std::string_view input);
   void process_waiting();
+  /// Reads on, unless too much waits to be processed.
+  void read_on();
   void give_to_exchange(std::string_view bytes);
   [[nodiscard]] bool take_head(std::string_view& input);
   [[nodiscard]] bool take_body(std::string_view& input);

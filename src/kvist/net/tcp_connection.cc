@@ -53,7 +53,12 @@ void TcpConnection::on_ready() {
   if (closed()) return;
   if (tls_ && !proceed_with_tls()) return;
   if (std::exchange(writable_, false) && std::exchange(blocked_, false)) flush();
-  if (!closed() && reading_ && readable_) read();
+  if (closed()) return;
+  if (reading_) {
+    if (readable_) read();
+  } else if (hung_up_) {
+    on_hung_up();
+  }
 }
 
 // TLS may have to read in order to write and the other way round, so that whatever the socket became ready for, both

@@ -66,6 +66,9 @@ class TcpConnection : public Watched, public Flushed, public std::enable_shared_
   virtual void on_read(std::string_view bytes) = 0;
   /// The peer has closed (`end`), or the connection broke.
   virtual void on_read_failed(bool end, const std::string& why) = 0;
+  /// The peer has closed its side, or the connection broke, while nobody reads. May be called again. If the peer's last
+  /// bytes do not fit into this system's buffer, its system holds back that it has closed.
+  virtual void on_hung_up() {}
   /// The socket takes no more for now.
   virtual void on_blocked() {}
   /// The socket took some or all of the bytes; unsent() is the rest.
@@ -75,6 +78,7 @@ class TcpConnection : public Watched, public Flushed, public std::enable_shared_
   virtual void on_handshake_failed(const std::string& why) { on_read_failed(false, why); }
   /// Sending failed.
   virtual void on_send_failed(const std::string& why) = 0;
+  using Watched::hung_up_;
   using Watched::loop;
 
  private:
