@@ -63,7 +63,7 @@ TEST(Cancellation, ReachesEveryChoiceOfARequest) {
   EXPECT_EQ(worker.metric("vllm:num_requests_waiting"), 0);
 }
 
-TEST(Cancellation, AClientThatNeverReadsIsDisconnected) {
+TEST(Cancellation, AClientThatDoesNotReadGetsWhatItHasAndThenAnError) {
   spec::WorkerSpec spec = fast_spec();
   spec.time_scale = 1e6;
   spec.max_model_len = 100'000;
@@ -74,6 +74,11 @@ TEST(Cancellation, AClientThatNeverReadsIsDisconnected) {
   client.post("/v1/completions", completion_body(R"(["a","b","c","d"])", kEndlessCompletion));
   EXPECT_TRUE(worker.await_metric("kvist_worker_slow_clients_total", 1));
   EXPECT_TRUE(worker.await_metric("vllm:num_requests_running", 0));
+  const std::string answer = client.read_until("0\r\n\r\n");
+  EXPECT_GT(answer.size(), std::size_t{4} << 20);
+  EXPECT_THAT(answer, HasSubstr(R"(data: {"error":{"message":"the answer was given up, as 4 MiB of it waited)"));
+  EXPECT_THAT(answer, HasSubstr(R"("code":499}})")) << "none of the server's";
+  EXPECT_THAT(answer, ::testing::Not(HasSubstr("[DONE]")));
 }
 
 TEST(ShutDown, LetsAnswersEndAndRefusesNewRequests) {

@@ -179,7 +179,8 @@ void ProxiedRequest::end_stream() {
     send_events("");
   }
   job_.exchange->end_stream();
-  act(life_.on_ended(relay_.state().error.has_value()));
+  // An error that is the request's own, or its client's who did not read, is none of the worker's.
+  act(life_.on_ended(relay_.state().server_failed()));
 }
 
 void ProxiedRequest::break_stream(const Error& error) {

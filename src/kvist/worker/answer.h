@@ -72,9 +72,6 @@ class Answer {
   void add(std::size_t choice, const engine::RequestOutput& output, const engine::SampledLogprobs* logprobs);
   /// Ends the answer with an error: as a frame in a begun stream, otherwise as the response.
   void fail(const Error& error);
-  /// Breaks the connection off.
-  void abort() { exchange_->abort(); }
-
   [[nodiscard]] bool complete() const { return open_choices_ == 0; }
   /// Whether a choice has ended, by the engine or by a stop string.
   [[nodiscard]] bool has_ended(std::size_t choice) const { return choices_[choice].ended; }

@@ -136,9 +136,13 @@ void Generations::on_output(const engine::RequestOutput& output, EngineRunner::L
     runner_->stop(output.id);
   }
   if (entry.answer->complete() || entry.answer->unsent_bytes() <= kMaxUnsentBytes) return look_whether_idle();
+  // What waits are whole events, and the client may have paused only: behind them it is told, and keeps what it has.
+  // The error's status says that it is none of this worker, which a gateway must not give up for it.
   ++slow_clients_;
-  entry.answer->abort();
   forget(*entry.answer);
+  entry.answer->fail(
+      {ErrorCode::kCancelled, fmt::format("the answer was given up, as {} MiB of it waited for the client to read them",
+                                          kMaxUnsentBytes >> 20)});
 }
 
 void Generations::forget(const Answer& answer) {

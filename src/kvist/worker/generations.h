@@ -35,7 +35,7 @@ struct Caller {
 /// by a shared pointer, because exchanges may outlive it. Threads: the loop's.
 class Generations : public std::enable_shared_from_this<Generations> {
  public:
-  /// The most bytes of one answer that may wait for a slow client; beyond them the connection is closed.
+  /// The most bytes of one answer that may wait for a slow client; beyond them the answer ends with an error.
   static constexpr std::size_t kMaxUnsentBytes = 4UL << 20;
 
   /// Requires: all arguments outlive it.

@@ -152,7 +152,7 @@ void write_metrics(telemetry::MetricsPage& page, const spec::WorkerSpec& spec, c
                number(runner.driver().times().resynchronisations), labels);
   page.counter("kvist_worker_kv_event_batches_total", "KV event batches published.", number(runner.event_batches()),
                labels);
-  page.counter("kvist_worker_slow_clients_total", "Answers broken off because the client did not take them.",
+  page.counter("kvist_worker_slow_clients_total", "Answers ended because 4 MiB of them waited for the client to read.",
                number(sources.generations.slow_clients()), labels);
   write_reading(page, sources.reading, labels);
   write_listener(page, sources.listener);
