@@ -251,6 +251,29 @@ TEST(AnswerRelay, ReasoningAndToolCallsAreTokensToo) {
   }
 }
 
+TEST(AnswerRelay, MeasuresTheTextOfChunksThatHaveSeveralTokens) {
+  const auto bytes_of = [](std::string_view delta) {
+    AnswerRelay relay(true);
+    relay.measure_text();
+    const std::string event =
+        R"(data: {"id":"content","model":"text","choices":[{"index":0,"delta":{)" + std::string(delta) + "}}]}\n\n";
+    std::string out;
+    EXPECT_TRUE(relay.feed(event, out));
+    EXPECT_EQ(relay.take_token(event), event);
+    EXPECT_EQ(relay.state().text_bytes % 2, 0U) << "both ways are one";
+    return relay.state().text_bytes / 2;
+  };
+  EXPECT_EQ(bytes_of(R"("content":"a word")"), 6U);
+  EXPECT_EQ(bytes_of(R"("content" : "\"text\":\"" , "role":"assistant")"), 11U);
+  EXPECT_EQ(bytes_of(R"("reasoning_content":"ab","content":"cd")"), 4U);
+  EXPECT_EQ(bytes_of(R"("tool_calls":[{"index":0,"function":{"name":"f","arguments":"{\"a\":1}"}}])"), 9U);
+  EXPECT_EQ(bytes_of(R"("content":"x","logprobs":{"content":[{"token":"y"}]})"), 1U);
+  AnswerRelay relay(true);
+  std::string out;
+  EXPECT_TRUE(relay.feed(text_event(std::string(4'000, 'a')), out));
+  EXPECT_EQ(relay.state().text_bytes, 0U) << "nobody pays for it";
+}
+
 TEST(AnswerRelay, ANullUsageInEveryChunkIsNoUsage) {
   const std::string stream = text_event("a") +
                              "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"}}],\"usage\": null}\n\n"

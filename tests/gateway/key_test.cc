@@ -309,7 +309,7 @@ TEST_F(KeyGateTest, WhoLeavesEarlyIsChargedThePromptThatWasRead) {
   KeyGate gate(KeyRing::open(path_, kStart).value());
   const auto charged = [&](std::uint64_t prompt_tokens, std::uint64_t tokens) {
     const std::uint64_t before = gate.ring().find("secret-a")->counters().tokens;
-    gate.admit(request("X-API-Key", "secret-a"), kStart).lease.left(prompt_tokens, tokens);
+    gate.admit(request("X-API-Key", "secret-a"), kStart).lease.answered(prompt_tokens, tokens);
     return gate.ring().find("secret-a")->counters().tokens - before;
   };
   EXPECT_EQ(charged(8, 3), 11U);

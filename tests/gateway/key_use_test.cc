@@ -1,4 +1,5 @@
 // What requests take of their key's tokens, with a gateway and workers.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -6,6 +7,7 @@
 #include <fstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "kvist/gateway/key_file.h"
 #include "kvist/net/sha256.h"
@@ -14,6 +16,9 @@
 
 namespace kvist::gateway::key_use_test {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class KeyUseTest : public ::testing::Test {
  protected:
@@ -93,6 +98,40 @@ TEST_F(KeyUseTest, AnswersTooLargeToBeReadCostTheirBytes) {
   worker_.set_script(
       FakeWorker::stream_of({kRoleEvent, "data: {\"text\":\"" + large + "\"}\n\n", kUsageEvent, kDoneEvent}));
   EXPECT_GE(cost(gateway, post), estimate + (1 << 20) / 4.0);
+}
+
+// A client must not be able to have the gateway charge it the estimate, which is far below what some bodies take.
+TEST_F(KeyUseTest, UsageIsAskedForWhateverTheClientSays) {
+  const RunningGateway gateway(with_keys());
+  worker_.set_script(FakeWorker::stream_of({kRoleEvent, text_event("a"), kUsageEvent, kDoneEvent}));
+  const std::string deep = std::string(70, '[') + std::string(70, ']');
+  const std::vector<std::string> bodies{
+      chat_body("x", R"("stream":true,"stream_options":{"continuous_usage_stats":true})"),
+      chat_body("x", R"("stream":true,"x":)" + deep),
+      chat_body("x", R"("stream":true,"stream_options":{"continuous_usage_stats":true},"x":)" + deep)};
+  for (const std::string& body : bodies) {
+    std::string answer;
+    EXPECT_EQ(cost(gateway, [&] { answer = gateway.chat(body, key_).body; }), 52) << body;
+    EXPECT_THAT(worker_.posts().back().body, HasSubstr(R"("include_usage":true)"));
+    EXPECT_THAT(answer, Not(HasSubstr("usage"))) << "the client did not ask for it";
+  }
+  const std::string whole = chat_body("x", R"("stream":false,"x":)" + deep);
+  (void)cost(gateway, [&] { (void)gateway.chat(whole, key_); });
+  EXPECT_EQ(worker_.posts().back().body, whole) << "there is no stream";
+  const std::string asks = chat_body("x", R"("stream":true,"stream_options":{"include_usage":true},"x":)" + deep);
+  EXPECT_THAT(gateway.chat(asks, key_).body, HasSubstr("usage"));
+}
+
+TEST_F(KeyUseTest, WithoutUsageThePromptAndTheTextCount) {
+  const RunningGateway gateway(with_keys());
+  const std::string text = text_event(std::string(400, 'a'));  // many tokens in one event
+  worker_.set_script(FakeWorker::stream_of({kRoleEvent, text, text, kDoneEvent}));
+  const std::string ids = R"({"model":"m","stream":true,"prompt":[1)";
+  std::string body = ids;
+  for (int i = 0; i < 999; ++i) body += ",1";
+  body += "]}";
+  const auto ask = [&] { EXPECT_EQ(gateway.call("POST", "/v1/completions", body, key_).status, 200); };
+  EXPECT_EQ(cost(gateway, ask), 1'000 + 200) << "half of it by the bytes of the body";
 }
 
 // Vectors, lists of tokens and files are no generated text, and their length says nothing about what they took.

@@ -49,6 +49,25 @@ TEST(WithUsageRequested, LeavesABodyAloneThatAsksForUsageInEveryChunkAndNotAtThe
   EXPECT_EQ(edited(both), both);
 }
 
+TEST(WithUsageRequested, InAnyCaseAsksAlsoWhereTheClientAsksForItInEveryChunk) {
+  EXPECT_EQ(with_usage_in_any_case(R"({"stream_options":{"continuous_usage_stats":true}})").value(),
+            R"({"stream_options":{"include_usage":true,"continuous_usage_stats":true}})");
+  EXPECT_EQ(with_usage_in_any_case(R"({"stream_options":{"include_usage":false,"continuous_usage_stats":true},"x":1})")
+                .value(),
+            R"({"stream_options":{"include_usage":true,"continuous_usage_stats":true},"x":1})");
+  EXPECT_EQ(with_usage_in_any_case(R"({"x":1})").value(), R"({"stream_options":{"include_usage":true},"x":1})");
+  EXPECT_FALSE(with_usage_in_any_case("[]"));
+}
+
+TEST(AsksForStream, LooksAsAWorkerInPythonDoes) {
+  for (const char* body : {R"({"stream":true})", R"({"a":[{"stream":false}],"stream":1})",
+                           R"({"stream":false,"stream":true})", R"({"str\u0065am":true})"})
+    EXPECT_TRUE(asks_for_stream(body)) << body;
+  for (const char* body : {R"({"stream":false})", R"({"stream":null})", R"({"a":{"stream":true}})", "[]", "", "{",
+                           R"({"stream":true,"stream":0})", R"({"stream":true)"})
+    EXPECT_FALSE(asks_for_stream(body)) << body;
+}
+
 TEST(WithUsageRequested, IsNotMisledByLookAlikes) {
   const std::string insert = R"("stream_options":{"include_usage":true},)";
   for (const std::string rest :

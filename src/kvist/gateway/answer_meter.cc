@@ -20,7 +20,9 @@ bool mentions_choices(std::string_view json) {
 AnswerMeter::AnswerMeter(const net::Headers& headers)
     : form_(net::has_media_type(headers, "text/event-stream")  ? Form::kEvents
             : net::has_media_type(headers, "application/json") ? Form::kJson
-                                                               : Form::kOther) {}
+                                                               : Form::kOther) {
+  events_.measure_text();
+}
 
 void AnswerMeter::feed(std::string_view data) {
   if (form_ == Form::kOther) return;
@@ -47,7 +49,7 @@ std::optional<openai::Usage> AnswerMeter::usage() const {
 }
 
 std::uint64_t AnswerMeter::tokens() const {
-  if (form_ == Form::kEvents) return events_.state().tokens + unread_ / kBytesPerToken;
+  if (form_ == Form::kEvents) return events_.state().least_tokens() + unread_ / kBytesPerToken;
   const bool is_chat = too_long_ ? has_choices_ : mentions_choices(json_);
   return is_chat ? unread_ / kBytesPerToken : 0;
 }

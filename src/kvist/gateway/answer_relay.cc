@@ -1,5 +1,6 @@
 #include "kvist/gateway/answer_relay.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "kvist/base/json_writer.h"
@@ -45,6 +46,32 @@ bool mentions(std::string_view data, const Key& key) {
 bool is_one_token(std::string_view data) {
   return data != kDone && !mentions(data, kUsage) && !mentions(data, kFinishReason) &&
          find(data, kError, 0) == std::string_view::npos;
+}
+
+bool names_text(std::string_view before_colon) {
+  while (before_colon.ends_with(' ') || before_colon.ends_with('\t')) before_colon.remove_suffix(1);
+  for (const std::string_view name :
+       {R"("content")", R"("text")", R"("reasoning_content")", R"("reasoning")", R"("arguments")"}) {
+    if (before_colon.ends_with(name)) return true;
+  }
+  return false;
+}
+
+// The bytes of the text that a chunk carries. Within JSON's strings quotes are escaped, so that no text is taken for
+// one of the names, and a text ends at the first quote that is not. A chunk has few colons.
+std::size_t text_bytes_of(std::string_view data) {
+  std::size_t sum = 0;
+  for (std::size_t at = data.find(':'); at != std::string_view::npos; at = data.find(':', at)) {
+    const std::string_view before = data.substr(0, at);
+    at = data.find_first_not_of(": \t", at);
+    if (at == std::string_view::npos) break;
+    if (data[at] != '"' || !names_text(before)) continue;
+    const std::size_t begin = ++at;
+    while (at < data.size() && data[at] != '"') at += data[at] == '\\' ? 2 : 1;
+    at = std::min(at, data.size());
+    sum += at - begin;
+  }
+  return sum;
 }
 
 // The event, which is one JSON object, with a field added at its end.
@@ -125,6 +152,7 @@ std::string_view AnswerRelay::take_token(std::string_view bytes) {
   const std::optional<std::string_view> data = parser_.data_of_whole_event(bytes);
   if (!data || data->empty() || !is_one_token(*data)) return {};
   ++state_.tokens;
+  if (measures_text_) state_.text_bytes += text_bytes_of(*data);
   if (note) log_->add(*note);
   return bytes;
 }
@@ -139,6 +167,7 @@ AnswerRelay::Fate AnswerRelay::inspect(std::string_view data) {
     state_.done = true;
     return Fate::kForward;
   }
+  if (measures_text_) state_.text_bytes += text_bytes_of(data);
   if (state_.first_token && is_one_token(data)) {
     ++state_.tokens;
     return Fate::kForward;

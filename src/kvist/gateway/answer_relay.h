@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kvist/base/error.h"
+#include "kvist/gateway/key_account.h"
 #include "kvist/gateway/token_log.h"
 #include "kvist/net/sse.h"
 #include "kvist/openai/types.h"
@@ -17,8 +18,9 @@ namespace kvist::gateway {
 
 /// What was read from a stream so far.
 struct StreamState {
-  bool first_token = false;  ///< a chunk with text or with a finish reason came
-  std::uint64_t tokens = 0;  ///< a lower bound: the number of chunks from the first token on
+  bool first_token = false;      ///< a chunk with text or with a finish reason came
+  std::uint64_t tokens = 0;      ///< a lower bound: the number of chunks from the first token on
+  std::uint64_t text_bytes = 0;  ///< of generated text, with AnswerRelay::measure_text()
   std::optional<openai::Usage> usage;
   std::optional<std::string> error;  ///< message of an error frame
   int error_status = 0;              ///< the code of the error frame, if it is a number
@@ -28,6 +30,11 @@ struct StreamState {
   std::uint64_t unreadable = 0;      ///< parsed chunks that are not chunks of this API
   std::string fingerprint;           ///< the system_fingerprint of the usage chunk, if that was left out
 
+  /// As `tokens`, for workers whose chunks have several tokens each (speculation, several steps at once).
+  [[nodiscard]] std::uint64_t least_tokens() const {
+    const std::uint64_t by_text = text_bytes / kBytesPerToken;
+    return by_text > tokens ? by_text : tokens;
+  }
   /// Whether the error is one of the server and not of the request.
   [[nodiscard]] bool server_failed() const { return error && (error_status < 400 || error_status >= 500); }
   /// Whether the stream said how it ends. If it did not, it was broken off, even if the connection was closed in order.
@@ -47,6 +54,9 @@ class AnswerRelay {
   /// `fingerprint` is the worker's, empty if unknown. It is only used if usage is not wanted.
   explicit AnswerRelay(bool usage_wanted, std::string fingerprint = {})
       : usage_wanted_(usage_wanted), fingerprint_(std::move(fingerprint)) {}
+
+  /// From here on StreamState::text_bytes counts.
+  void measure_text() { measures_text_ = true; }
 
   /// Reads bytes and appends what is to be forwarded to `out`. Errors: kTooLarge, an event exceeds the bound. Then
   /// every later call fails too.
@@ -80,6 +90,7 @@ class AnswerRelay {
 
   net::SseParser parser_;
   bool usage_wanted_;
+  bool measures_text_ = false;
   std::string fingerprint_;
   std::string held_;  // an event that ends a choice and waits for the next event
   StreamState state_;

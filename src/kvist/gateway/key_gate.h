@@ -38,11 +38,10 @@ class KeyLease {
 
   /// What the request took: its prompt and its answer.
   void used(std::uint64_t tokens) { tokens_ = tokens; }
-  /// As used(), if only the answer was counted: the estimate stands for the prompt.
-  void answered(std::uint64_t tokens) { tokens_ = estimated_ + tokens; }
-  /// The client left before the worker said what the request took. It is charged its prompt as read here (0: it was not
-  /// read) and the tokens of the answer that came. The estimate may be far below the prompt.
-  void left(std::uint64_t prompt_tokens, std::uint64_t tokens) {
+  /// As used(), if only the answer was counted, as the worker did not say what the request took or the client left
+  /// before. It is charged its prompt as read here (0: it was not read), and at least the estimate, which may be far
+  /// below the prompt.
+  void answered(std::uint64_t prompt_tokens, std::uint64_t tokens) {
     tokens_ = (prompt_tokens > estimated_ ? prompt_tokens : estimated_) + tokens;
   }
   [[nodiscard]] const KeyAccount* account() const { return account_.get(); }

@@ -19,8 +19,9 @@ struct PreparedRequest {
 
 /// Does the work that grows with the body, so that it can be done beside the loop for a large one. The worker is asked
 /// for the usage of a stream, because the gateway needs the number of cached tokens, and gets the model's own name in
-/// place of an alias. Errors: those of PromptReader::read. Threads: any.
+/// place of an alias. `has_key`: the client's key pays for what the usage says, so that it is asked for in any case.
+/// Errors: those of PromptReader::read. Threads: any.
 [[nodiscard]] Result<PreparedRequest> prepare(const PromptReader& reader, Api api, std::string_view body,
-                                              const FleetReadings& fleet = {});
+                                              const FleetReadings& fleet = {}, bool has_key = false);
 
 }  // namespace kvist::gateway

@@ -170,6 +170,7 @@ void ProxiedRequest::attempt(const routing::Decision& decision) {
   paused_ = false;
   if (!life_.begun()) resumable_.log().clear();
   relay_ = AnswerRelay(job_.usage_wanted, parts_->fingerprints[decision.worker.value()]);
+  if (job_.lease.account() != nullptr) relay_.measure_text();
   if (job_.kind == RequestKind::kRead) times_ = &parts_->times->of(job_.lease.key_class(), decision.worker);
   if (job_.report) report_attempt(decision);
   call();
@@ -451,11 +452,11 @@ void ProxiedRequest::charge(Outcome outcome) {
   const std::optional<openai::Usage> usage = meter_ ? meter_->usage() : relay_.state().usage;
   if (usage) return job_.lease.used(std::uint64_t{usage->prompt_tokens} + usage->completion_tokens);
   // Those before the present attempt are other workers'.
-  const std::uint64_t relayed = std::max(resumed_tokens_ + relay_.state().tokens, std::uint64_t{resumable_.tokens()});
+  const std::uint64_t relayed =
+      std::max(resumed_tokens_ + relay_.state().least_tokens(), std::uint64_t{resumable_.tokens()});
   const std::uint64_t tokens = meter_ ? meter_->tokens() : relayed;
   if (outcome == Outcome::kRefused || outcome == Outcome::kBackPressure) return job_.lease.used(0);
-  if (outcome == Outcome::kClientGone) return job_.lease.left(job_.prompt_tokens, tokens);
-  if (tokens > 0) job_.lease.answered(tokens);
+  if (outcome == Outcome::kClientGone || tokens > 0) job_.lease.answered(job_.prompt_tokens, tokens);
 }
 
 void ProxiedRequest::over(Outcome outcome) {

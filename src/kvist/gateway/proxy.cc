@@ -119,10 +119,12 @@ void Proxy::handle(Api api, net::HttpRequest request, const std::shared_ptr<net:
   if (const auto room = check_room(); !room) return refuse(*arrival, room.error());
   if (!parts_.channel->has_room()) return admit_unasked(arrival);
   if (arrival->request.body.size() <= (reader_->is_slow() ? kTokenizedOnLoopBytes : kReadOnLoopBytes))
-    return on_read(arrival, prepare(*reader_, api, arrival->request.body, readings_));
+    return on_read(arrival,
+                   prepare(*reader_, api, arrival->request.body, readings_, arrival->lease.account() != nullptr));
   read_on_pool(arrival, [this, arrival, readings = readings_]() -> std::function<void()> {
     Result<PreparedRequest> read = fail(ErrorCode::kDeadlineExceeded, "the gateway had no time to read the prompt");
-    if (is_wanted(*arrival)) read = prepare(*reader_, arrival->api, arrival->request.body, readings);
+    const bool has_key = arrival->lease.account() != nullptr;
+    if (is_wanted(*arrival)) read = prepare(*reader_, arrival->api, arrival->request.body, readings, has_key);
     return [this, arrival, result = std::move(read)]() mutable { on_read(arrival, std::move(result)); };
   });
 }
@@ -235,19 +237,23 @@ void Proxy::admit_unread(const ArrivalPointer& arrival, RequestKind kind) {
 
 void Proxy::begin_unread(const ArrivalPointer& arrival, dispatch::RequestProfile profile, RequestKind kind) {
   if (arrival->request.body.size() <= kReadOnLoopBytes)
-    return on_settled(arrival, std::move(profile), kind, settle(*arrival, readings_));
+    return on_settled(arrival, std::move(profile), kind, settle(*arrival, kind, readings_));
   read_on_pool(arrival, [this, arrival, kind, readings = readings_, known = std::move(profile)] {
     Result<UnreadBody> unread = fail(ErrorCode::kDeadlineExceeded, "the gateway had no time to read the request");
-    if (is_wanted(*arrival)) unread = settle(*arrival, readings);
+    if (is_wanted(*arrival)) unread = settle(*arrival, kind, readings);
     return [this, arrival, kind, known, result = std::move(unread)]() mutable {
       on_settled(arrival, std::move(known), kind, std::move(result));
     };
   });
 }
 
-Result<UnreadBody> Proxy::settle(Arrival& arrival, const FleetReadings& readings) const {
+Result<UnreadBody> Proxy::settle(Arrival& arrival, RequestKind kind, const FleetReadings& readings) const {
   const bool has_key = arrival.lease.account() != nullptr;
-  if (!arrival.carrier) return settle_unread(arrival.request, *reader_, readings, has_key);
+  if (!arrival.carrier) {
+    auto known = settle_unread(arrival.request, *reader_, readings, has_key);
+    if (known && has_key && kind == RequestKind::kUnread) known->usage_added = ask_for_usage(arrival.request);
+    return known;
+  }
   // What a carrier takes to the worker stays as the client sent it.
   net::HttpRequest copy = arrival.request;
   return settle_unread(copy, *reader_, readings, has_key);
@@ -260,7 +266,10 @@ void Proxy::on_settled(const ArrivalPointer& arrival, dispatch::RequestProfile p
   if (broken_off_) return refuse(*arrival, {ErrorCode::kUnavailable, "the gateway is shutting down"});
   profile.blocks = std::make_shared<const std::vector<kv::BlockHash>>();
   profile.adapter = unread->adapter;
-  ProxyJob job{.kind = kind, .usage_wanted = true, .prediction_is_whole = false, .adapter = std::move(unread->adapter)};
+  ProxyJob job{.kind = kind,
+               .usage_wanted = !unread->usage_added,
+               .prediction_is_whole = false,
+               .adapter = std::move(unread->adapter)};
   begin(arrival, std::move(profile), std::move(job), unread->priority);
 }
 

@@ -150,7 +150,7 @@ class Proxy {
   /// What is not read is routed by the model that it names all the same, and has no better priority than its key.
   void begin_unread(const ArrivalPointer& arrival, dispatch::RequestProfile profile, RequestKind kind);
   /// Threads: whose the arrival is meanwhile.
-  [[nodiscard]] Result<UnreadBody> settle(Arrival& arrival, const FleetReadings& readings) const;
+  [[nodiscard]] Result<UnreadBody> settle(Arrival& arrival, RequestKind kind, const FleetReadings& readings) const;
   void on_settled(const ArrivalPointer& arrival, dispatch::RequestProfile profile, RequestKind kind,
                   Result<UnreadBody> unread);
   /// Asks for a worker. `asked`: by the body. Fills in the fields of `job` that describe the request itself.

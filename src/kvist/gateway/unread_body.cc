@@ -48,4 +48,12 @@ Result<UnreadBody> settle_unread(net::HttpRequest& request, const PromptReader& 
   return known;
 }
 
+bool ask_for_usage(net::HttpRequest& request) {
+  if (!openai::asks_for_stream(request.body)) return false;
+  auto asking = openai::with_usage_in_any_case(request.body);
+  if (!asking || *asking == request.body) return false;
+  request.body = *std::move(asking);
+  return true;
+}
+
 }  // namespace kvist::gateway

@@ -35,4 +35,11 @@ struct AskedPriority {
 /// Errors: as above.
 [[nodiscard]] Result<std::string> with_priority(std::string_view body, std::int32_t priority);
 
+/// with_usage_requested() (codec.h), but also where the body has `continuous_usage_stats` alone, which that leaves to
+/// the client: a key pays for what the usage says.
+[[nodiscard]] Result<std::string> with_usage_in_any_case(std::string_view body);
+
+/// Whether a body that was not read asks a worker for a stream.
+[[nodiscard]] bool asks_for_stream(std::string_view body);
+
 }  // namespace kvist::openai

@@ -1,6 +1,6 @@
-// with_usage_requested(), with_model() and with_priority() change, and model_of() and priority_of() read, a few bytes
-// in the client's JSON text. The text is not written again from parsed values, because the gateway forwards it
-// unchanged, with its spelling of numbers, order of keys, unknown fields and white space.
+// with_usage_requested(), with_usage_in_any_case(), with_model() and with_priority() change, and model_of() and
+// priority_of() read, a few bytes in the client's JSON text. The text is not written again from parsed values, because
+// the gateway forwards it unchanged, with its spelling of numbers, order of keys, unknown fields and white space.
 #include <charconv>
 #include <optional>
 #include <string>
@@ -45,7 +45,8 @@ std::unexpected<Error> not_editable(std::string_view what) {
 }
 
 // Sets every include_usage of a stream_options value to true, so that it does not matter which one a reader uses.
-Result<void> edit_options(std::string_view body, const RawField& options, std::vector<Edit>& edits) {
+// `always`: also where the client asks for usage in another way.
+Result<void> edit_options(std::string_view body, const RawField& options, bool always, std::vector<Edit>& edits) {
   const std::size_t length = options.value_end - options.value_begin;
   if (body.substr(options.value_begin, length) == "null") {
     edits.push_back({options.value_begin, length, kOptions});
@@ -66,7 +67,7 @@ Result<void> edit_options(std::string_view body, const RawField& options, std::v
     asks = value == "true";
     if (!asks) edits.push_back({field.value_begin, value_length, "true"});
   }
-  if (continuous && !asks) {
+  if (continuous && !asks && !always) {
     // Alone it has no effect in vLLM and gives usage in every chunk in SGLang. In both cases the client's choice is
     // kept.
     edits.clear();
@@ -164,7 +165,9 @@ Result<std::string> with_priority(std::string_view body, std::int32_t priority) 
   return with_edits(body, edits);
 }
 
-Result<std::string> with_usage_requested(std::string_view body) {
+namespace {
+
+Result<std::string> with_usage_in_options(std::string_view body, bool always) {
   const JsonScanner scanner(body);
   const std::size_t begin = scanner.begin();
   std::vector<RawField> fields;
@@ -174,10 +177,35 @@ Result<std::string> with_usage_requested(std::string_view body) {
   for (const RawField& field : fields) {
     if (!names(field.key, "stream_options")) continue;
     found = true;
-    KVIST_TRY_VOID(edit_options(body, field, edits));
+    KVIST_TRY_VOID(edit_options(body, field, always, edits));
   }
   if (!found) edits.push_back({begin + 1, 0, fields.empty() ? kWholeField : kWholeFieldComma});
   return with_edits(body, edits);
+}
+
+}  // namespace
+
+Result<std::string> with_usage_requested(std::string_view body) {
+  return with_usage_in_options(body, false);
+}
+
+Result<std::string> with_usage_in_any_case(std::string_view body) {
+  return with_usage_in_options(body, true);
+}
+
+// Readers in Python take the last of several fields, and 1 for true.
+bool asks_for_stream(std::string_view body) {
+  const JsonScanner scanner(body);
+  bool asks = false;
+  std::size_t fields = 0;
+  const bool readable = scanner.for_each_field(scanner.begin(), [&](const RawField& field) {
+    if (names(field.key, "stream")) {
+      const std::string_view value = body.substr(field.value_begin, field.value_end - field.value_begin);
+      asks = value != "false" && value != "null" && value != "0";
+    }
+    return ++fields < JsonObject::kMostNamed;
+  });
+  return readable && asks;
 }
 
 }  // namespace kvist::openai
