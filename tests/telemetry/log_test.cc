@@ -54,6 +54,15 @@ TEST(Log, AMessageDoesNothingToATerminal) {
               HasSubstr("clear \\x1b[2J bell \\x07 nul \\x00 del \\x7f tab \\x09 caf\xc3\xa9\n"));
 }
 
+// Or what a worker says of itself could have the rest of the line read backwards.
+TEST(Log, AMessageIsShownInTheOrderOfItsCharacters) {
+  start_logging(LogLevel::kInfo, "p");
+  testing::internal::CaptureStderr();
+  log_info("c", "\u202a \u202e \u2066 \u2069 but \u2029 \u202f \u2065 \u206a");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("c: \\u202a \\u202e \\u2066 \\u2069 but \u2029 \u202f \u2065 \u206a\n"));
+}
+
 // U+009B begins a sequence as ESC [ does, and so does the byte alone for a terminal that does not read UTF-8.
 TEST(Log, AMessageDoesNothingToATerminalThatKnowsEightBitControls) {
   start_logging(LogLevel::kInfo, "p");

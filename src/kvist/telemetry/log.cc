@@ -1,10 +1,12 @@
 #include "kvist/telemetry/log.h"
 
+#include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <memory>
 #include <string>
 
@@ -43,6 +45,17 @@ void append_escaped(std::string& line, unsigned char byte) {
   line.append("\\x").append(1, kHex[byte >> 4]).append(1, kHex[byte & 15]);
 }
 
+/// The character that has a viewer show what follows in another order (U+202A to U+202E, U+2066 to U+2069), so that a
+/// line seems to say something else; 0: it is another one.
+unsigned reordering(std::string_view character) {
+  if (character.size() != 3 || character[0] != '\xE2') return 0;
+  const auto second = static_cast<unsigned char>(character[1]);
+  const auto third = static_cast<unsigned char>(character[2]);
+  const bool is_one =
+      (second == 0x80 && third >= 0xAA && third <= 0xAE) || (second == 0x81 && third >= 0xA6 && third <= 0xA9);
+  return is_one ? 0x2000U | (second & 0x3FU) << 6U | (third & 0x3FU) : 0;
+}
+
 /// What follows time, level and process in a line of text. One entry is one line, and does nothing to the terminal that
 /// shows it, whatever a peer put into the message.
 std::string text_of(std::string_view component, std::string_view message) {
@@ -58,6 +71,8 @@ std::string text_of(std::string_view component, std::string_view message) {
     } else if (byte == 0xC2 && static_cast<unsigned char>(message[at + 1]) < 0xA0) {
       // U+0080 to U+009F, some of which terminals obey.
       append_escaped(line, static_cast<unsigned char>(message[at + 1]));
+    } else if (const unsigned code = reordering(message.substr(at, length)); code != 0) {
+      fmt::format_to(std::back_inserter(line), "\\u{:04x}", code);
     } else {
       line.append(message, at, length);
     }
