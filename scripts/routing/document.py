@@ -104,6 +104,23 @@ def summary(cells):
     return f"{met} bars met, {missed} missed"
 
 
+def words(parts):
+    """`17, 15 and 12`."""
+    parts = [str(part) for part in parts]
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def tally(cells):
+    """How many bars hold, by workload and by load."""
+    loads = list(dict.fromkeys(cell.load for of in cells.values() for cell in of))
+    met, missed = map(sum, zip(*(counts(of) for of in cells.values())))
+    at = [sum(counts([cell])[1] for of in cells.values() for cell in of if cell.load == load) for load in loads]
+    text = f"In all {met} of {met + missed} bars hold."
+    if missed:
+        text += f" Of the {missed} that are missed {words(at)} are at {words(loads)} % of the capacity."
+    return table(["workload", "met", "missed"], [[f"`{name}`", *map(str, counts(of))] for name, of in cells.items()]) + f"\n{text}\n"
+
+
 def plot(path, cells, laboratory):
     shown = [mode for mode in cells[0].modes if mode in COLOURS]
     sheet = {"columns": 2, "plots": [
@@ -141,7 +158,7 @@ def write(page, chosen, cells, paired, laboratory):
     counted = sorted({len(cell.runs) for of in cells.values() for cell in of})
     traces = f"{counted[0]} to {counted[-1]} traces" if len(counted) > 1 else "one trace" if counted == [1] else f"{counted[0]} traces"
     text = INTRODUCTION.format(traces=traces, first=workloads.FIRST_SEED, slowdown=figures.MOST_SLOWDOWN, tpot=figures.MOST_TPOT_MS)
-    text += table(["workload", "met", "missed"], [[f"`{name}`", *map(str, counts(of))] for name, of in cells.items()])
+    text += tally(cells)
     text += "\n## kv against the best other policy\n\n" + VERDICTS
     text += table(["workload", "load", *titles], [line for name, of in cells.items() for line in verdicts(name, of)])
     if all(SHIPPED in cell.modes for of in cells.values() for cell in of):

@@ -133,7 +133,7 @@ workloads.GENERATORS |= {fill.__name__: generator(fill) for fill in (batch_evalu
 
 def write(output, cells, chosen, seeds):
     text = INTRODUCTION.format(seeds=seeds, first=FIRST_SEED)
-    text += document.table(["workload", "met", "missed"], [[f"`{name}`", *map(str, document.counts(of))] for name, of in cells.items()])
+    text += document.tally(cells)
     text += "\n## kv against the best other policy\n\n" + document.VERDICTS
     text += document.table(["workload", "load", *figures.TITLES.values()], [line for name, of in cells.items() for line in document.verdicts(name, of)])
     text += "\n## Goodput as a gateway ships\n\n" + document.SHIPS
