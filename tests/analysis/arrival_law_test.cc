@@ -32,6 +32,18 @@ results::LevelRecord level_of(const spec::ArrivalSpec& spec, double rate, double
   return level;
 }
 
+/// The same, sent by a client that needs some time for each request, one after the other.
+results::LevelRecord sent_by_one_client(const spec::ArrivalSpec& spec, double rate, std::uint64_t seed,
+                                        double each_ms) {
+  results::LevelRecord level = level_of(spec, rate, 300, seed);
+  TimePoint free = level.started;
+  for (workload::TurnSample& turn : level.turns) {
+    turn.sent = std::max(turn.intended, free);
+    free = turn.sent + from_milliseconds(each_ms);
+  }
+  return level;
+}
+
 spec::ArrivalSpec law(ArrivalKind kind, double variation = 2) {
   return {.kind = kind, .variation = variation, .burst_size = 8, .max_conversations = 1'000'000};
 }
@@ -74,6 +86,42 @@ TEST(ArrivalTest, AnotherLawFails) {
   const ArrivalTest slow =
       test_arrivals(level_of(law(ArrivalKind::kPoisson), 15, 300, 1), law(ArrivalKind::kPoisson), 20);
   EXPECT_FALSE(slow.as_ordered());
+}
+
+TEST(ArrivalTest, GapsThatAreShorterThanSendingTakesDoNotCountAgainstTheLaw) {
+  const spec::ArrivalSpec three = law(ArrivalKind::kBursty, 3);
+  for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
+    for (const double rate : {20.0, 60.0, 100.0}) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << rate << "/s");
+      // In virtual time: every eighth gap is shorter than a nanosecond, and then none.
+      const ArrivalTest exact = test_arrivals(level_of(three, rate, 300, seed), three, rate);
+      EXPECT_TRUE(exact.as_ordered()) << *exact.ks_distance;
+      EXPECT_LT(exact.gap_tolerance_ms, 0.0011);
+      const ArrivalTest live = test_arrivals(sent_by_one_client(three, rate, seed, 0.06), three, rate);
+      EXPECT_TRUE(live.as_ordered()) << *live.ks_distance;
+      EXPECT_GT(live.gap_tolerance_ms, 0.06);
+      EXPECT_LE(live.gap_tolerance_ms, 1.0);
+    }
+  }
+}
+
+TEST(ArrivalTest, AClientsOwnTimeDoesNotHideAnotherLaw) {
+  const spec::ArrivalSpec three = law(ArrivalKind::kBursty, 3);
+  const spec::ArrivalSpec poisson = law(ArrivalKind::kPoisson);
+  for (const double rate : {20.0, 60.0, 1'000.0}) {
+    SCOPED_TRACE(testing::Message() << rate << "/s");
+    const auto refused = [&](const spec::ArrivalSpec& sent, const spec::ArrivalSpec& ordered, double each_ms) {
+      return test_arrivals(sent_by_one_client(sent, rate, 1, each_ms), ordered, rate).law_refused();
+    };
+    EXPECT_TRUE(refused(law(ArrivalKind::kBursty, 1.5), three, 0.06)) << "half the variation";
+    EXPECT_TRUE(refused(poisson, three, 0.06));
+    EXPECT_TRUE(refused(three, poisson, 0.06));
+    EXPECT_TRUE(refused(law(ArrivalKind::kConstant), poisson, 0.06));
+    EXPECT_TRUE(refused(law(ArrivalKind::kConstant), three, 0.06));
+    // A closed loop of one: each waits for the answer before it, which takes 90 % of the mean gap.
+    EXPECT_TRUE(refused(poisson, poisson, 900 / rate));
+    EXPECT_TRUE(refused(three, three, 900 / rate));
+  }
 }
 
 TEST(ArrivalTest, RampsAreTestedInTheirOwnTime) {

@@ -31,8 +31,9 @@ struct ArrivalTest {
   double expected_gap_variation = 1;      ///< of bursts: of the gaps between bursts
   std::optional<double> dispersion;       ///< variance over mean of the number sent per interval
   double expected_dispersion = 1;         ///< in the limit of long intervals
-  std::optional<double> ks_distance;      ///< of the sent gaps from their law; nothing with equal gaps
-  std::optional<double> ks_probability;   ///< that it is so large by chance
+  std::optional<double> ks_distance;      ///< of the sent gaps from their law, at least; nothing with equal gaps
+  std::optional<double> ks_probability;   ///< that it is so large by chance, at most
+  double gap_tolerance_ms = 0;            ///< by which each gap may be off without a distance: how late sends were
   double latest_ms = 0;                   ///< the longest time by which a start was late
   std::size_t overdue = 0;                ///< starts that were late by more than a second
   std::uint64_t refused = 0;              ///< arrivals that were due and never sent, because too many were alive

@@ -32,6 +32,8 @@ std::string arrival_text(const analysis::ArrivalTest& test) {
   if (test.ks_distance) {
     text += fmt::format(", Kolmogorov-Smirnov D {:.3f} (accepted to {}), p {:.2g}", *test.ks_distance,
                         analysis::kAcceptedDistance, *test.ks_probability);
+    // Below a microsecond it is the rounding of instants, as in virtual time.
+    if (test.gap_tolerance_ms > 0.002) text += fmt::format(", gaps taken to {:.2g} ms", test.gap_tolerance_ms);
   }
   if (test.refused > 0) text += fmt::format("; {} refused", test.refused);
   if (test.held_back.total() > 0) {

@@ -85,6 +85,7 @@ void arrivals(JsonWriter& json, const LoadFigures& figures) {
   json.rounded_field("expected_dispersion", test.expected_dispersion);
   json.rounded_field("ks_distance", test.ks_distance);
   json.rounded_field("ks_probability", test.ks_probability);
+  json.rounded_field("gap_tolerance_ms", test.gap_tolerance_ms);
   json.rounded_field("latest_ms", test.latest_ms);
   json.field("overdue", test.overdue).field("refused", test.refused);
   json.field("held_back", test.held_back.total()).field("never_sent", test.held_back.not_sent);
