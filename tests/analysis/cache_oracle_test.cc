@@ -56,6 +56,20 @@ TEST(CacheOracle, BoundsTellWhatRoutingAndWhatMemoryCost) {
   EXPECT_FALSE(cache_bounds(requests, 16, {}).sizes_known);
 }
 
+TEST(CacheOracle, ARequestThatDoesNotCountOnlyLeavesItsBlocks) {
+  std::vector<OracleRequest> requests = {request({{.key = 1, .blocks = 10}}), request({{.key = 1, .blocks = 10}}),
+                                         request({{.key = 1, .blocks = 10}})};
+  requests[0].counts = requests[1].counts = false;  // both failed, and the third is the only one whose prompt counts
+  const std::vector<std::uint64_t> sizes = {20};
+  const CacheBounds bounds = cache_bounds(requests, 16, sizes);
+  for (const std::uint64_t tokens : {bounds.endless, bounds.routed_endless, bounds.fleet, bounds.routed}) {
+    EXPECT_EQ(tokens, 16U * 10);
+  }
+  requests[2].counts = false;
+  EXPECT_EQ(cache_bounds(requests, 16, sizes).endless, 0U);
+  EXPECT_EQ(cache_bounds(requests, 16, sizes).routed, 0U);
+}
+
 TEST(CacheOracle, ARequestMayFindWhatOthersSentBeforeItsAnswerButNothingOfItsOwn) {
   std::vector<OracleRequest> requests = {request({{.key = 1, .blocks = 10}}), request({{.key = 1, .blocks = 10}}),
                                          request({{.key = 1, .blocks = 10}})};
@@ -88,7 +102,7 @@ std::uint64_t best_by_trying(const std::vector<OracleRequest>& requests, std::ui
       std::uint64_t now = hits;
       for (const Extent& extent : request.prompt) {
         if ((kept & bit_of(extent.key)) == 0) break;
-        ++now;
+        now += request.counts ? 1 : 0;
       }
       const unsigned all = kept | wanted;
       for (unsigned subset = all;; subset = (subset - 1) & all) {
@@ -116,13 +130,15 @@ TEST(CacheOracle, NoChoiceOfWhatToKeepReusesMore) {
       if (key >= 10) prompt.push_back({.key = key / 10, .blocks = 1});
       prompt.push_back({.key = key, .blocks = 1});
       requests.push_back(request(std::move(prompt)));
+      requests.back().counts = random() % 4 != 0;
     }
     for (const std::uint64_t capacity : {1U, 2U, 3U, 5U}) {
       ASSERT_EQ(bounded_reuse(requests, capacity), best_by_trying(requests, capacity, keys))
           << round << ", " << capacity;
     }
     std::uint64_t endless = 0;
-    for (const std::uint64_t blocks : endless_reuse(requests)) endless += blocks;
+    const std::vector<std::uint64_t> reused = endless_reuse(requests);
+    for (std::size_t i = 0; i < requests.size(); ++i) endless += requests[i].counts ? reused[i] : 0;
     ASSERT_EQ(bounded_reuse(requests, 100), endless);
   }
 }

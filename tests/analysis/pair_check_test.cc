@@ -102,6 +102,30 @@ TEST(PairCheck, ACacheThatBeganEmptyIsNotOverdrawnAndItsBoundsHold) {
           .value.has_value());
 }
 
+TEST(PairCheck, WhatFailedTurnsCouldHaveReusedIsNotInTheBounds) {
+  const DrawnLevel drawn;
+  results::LevelRecord level = drawn.record(RoutingMode::kKv);
+  std::uint64_t prompts = 0;
+  std::uint64_t cached = 0;
+  for (workload::TurnSample& turn : level.turns) {
+    if (turn.turn == 0 && turn.conversation.value() >= 2) {
+      // Without an answer there is no usage, but its text has been seen, so that its length is known.
+      turn.outcome = workload::TurnOutcome::kFailed;
+      turn.prompt_tokens = turn.cached_tokens = turn.completion_tokens = 0;
+    } else {
+      prompts += turn.prompt_tokens;
+      cached += turn.cached_tokens;
+    }
+  }
+  const auto caches = level_caches(level, cache_context(drawn.sweep_));
+  ASSERT_TRUE(caches.has_value());
+  EXPECT_EQ(caches->bounds.prompt_tokens, prompts);
+  EXPECT_LE(caches->bounds.endless, prompts);
+  EXPECT_LE(caches->bounds.endless, cached) << "the first answers of those that failed are not in the cache";
+  EXPECT_GT(caches->bounds.endless, cached / 2);
+  EXPECT_EQ(caches->bounds.routed, caches->bounds.endless);
+}
+
 TEST(PairCheck, AWarmCacheInOneArmIsRefused) {
   const DrawnLevel drawn;
   const RunAnalysis run = drawn.run(drawn.record(RoutingMode::kRoundRobin), drawn.record(RoutingMode::kKv, 7, true));

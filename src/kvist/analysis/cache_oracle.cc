@@ -13,29 +13,49 @@ namespace {
 
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
-/// When each extent is looked up: indices of requests, ascending.
+/// When each extent is looked up by a request that counts, and when one that does not brings it anyway.
 class Lookups {
  public:
   explicit Lookups(std::span<const OracleRequest> requests) {
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      for (const Extent& extent : requests[i].prompt) at_[extent.key].push_back(i);
+      for (const Extent& extent : requests[i].prompt) add(i, extent, requests[i].counts);
+      if (requests[i].counts) continue;
+      for (const Extent& extent : requests[i].leaves) add(i, extent, false);
     }
   }
 
-  /// The first look-up after `now`.
-  [[nodiscard]] std::size_t next(std::uint64_t key, std::size_t now) const {
+  /// Until when it is worth to keep so much of an extent: the first look-up after `now`. Never if a request that does
+  /// not count brings as much before that.
+  [[nodiscard]] std::size_t next(std::uint64_t key, std::uint32_t blocks, std::size_t now) const {
     const auto entry = at_.find(key);
     if (entry == at_.end()) return kNever;
-    const auto next = std::ranges::upper_bound(entry->second, now);
-    return next == entry->second.end() ? kNever : *next;
+    for (auto use = std::ranges::upper_bound(entry->second, now, {}, &Use::request); use != entry->second.end();
+         ++use) {
+      if (use->counts) return use->request;
+      if (use->blocks >= blocks) return kNever;
+    }
+    return kNever;
   }
 
  private:
-  std::unordered_map<std::uint64_t, std::vector<std::size_t>> at_;  // only looked up, never iterated
+  struct Use {
+    std::size_t request = 0;
+    std::uint32_t blocks = 0;
+    bool counts = true;
+  };
+
+  void add(std::size_t request, const Extent& extent, bool counts) {
+    std::vector<Use>& uses = at_[extent.key];
+    if (uses.empty() || uses.back().request != request) uses.push_back({.request = request, .counts = counts});
+    uses.back().blocks = std::max(uses.back().blocks, extent.blocks);
+  }
+
+  std::unordered_map<std::uint64_t, std::vector<Use>> at_;  // ascending; only looked up, never iterated
 };
 
 /// Belady's cache. Extents lose blocks from their ends, so that what is left is still a beginning. Whenever an extent
-/// is needed, those before it are too, so none loses a block before the extents behind it have gone.
+/// is needed, those before it are too, so none loses a block before the extents behind it have gone (unless a request
+/// brings it again before it is needed).
 class ClairvoyantCache {
  public:
   ClairvoyantCache(std::uint64_t capacity, const Lookups& lookups) : capacity_(capacity), lookups_(&lookups) {}
@@ -49,9 +69,10 @@ class ClairvoyantCache {
   void offer(const Extent& extent, std::size_t now, std::size_t depth) {
     const std::uint32_t before = blocks_of(extent.key);
     forget(extent.key);
-    const std::size_t next = lookups_->next(extent.key, now);
+    const std::uint32_t blocks = std::max(before, extent.blocks);
+    const std::size_t next = lookups_->next(extent.key, blocks, now);
     if (next == kNever) return;
-    const Held held{.blocks = std::max(before, extent.blocks), .next = next, .depth = depth};
+    const Held held{.blocks = blocks, .next = next, .depth = depth};
     held_[extent.key] = held;
     order_.insert({next, depth, extent.key});
     used_ += held.blocks;
@@ -119,8 +140,12 @@ class TwoOwners {
   std::uint32_t second_blocks_ = 0;
 };
 
-std::uint64_t sum(const std::vector<std::uint64_t>& values) {
-  return std::accumulate(values.begin(), values.end(), std::uint64_t{0});
+/// The blocks that requests which count could have had of an endless cache.
+std::uint64_t counted_reuse(std::span<const OracleRequest> requests) {
+  const std::vector<std::uint64_t> reused = endless_reuse(requests);
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < requests.size(); ++i) sum += requests[i].counts ? reused[i] : 0;
+  return sum;
 }
 
 }  // namespace
@@ -179,7 +204,7 @@ std::uint64_t bounded_reuse(std::span<const OracleRequest> requests, std::uint64
     const OracleRequest& request = requests[i];
     for (const Extent& extent : request.prompt) {
       const std::uint32_t there = std::min(cache.blocks_of(extent.key), extent.blocks);
-      reused += there;
+      reused += request.counts ? there : 0;
       if (there < extent.blocks) break;
     }
     std::size_t depth = 0;
@@ -193,13 +218,13 @@ std::uint64_t bounded_reuse(std::span<const OracleRequest> requests, std::uint64
 CacheBounds cache_bounds(std::span<const OracleRequest> requests, std::uint32_t block_size,
                          std::span<const std::uint64_t> worker_blocks) {
   CacheBounds bounds{.block_size = block_size, .sizes_known = !worker_blocks.empty()};
-  bounds.endless = sum(endless_reuse(requests)) * block_size;
+  bounds.endless = counted_reuse(requests) * block_size;
   std::size_t workers = worker_blocks.size();
   for (const OracleRequest& request : requests) workers = std::max(workers, request.worker + 1);
   std::vector<std::vector<OracleRequest>> of_worker(workers);
   for (const OracleRequest& request : requests) of_worker[request.worker].push_back(request);
   for (std::size_t worker = 0; worker < workers; ++worker) {
-    bounds.routed_endless += sum(endless_reuse(of_worker[worker])) * block_size;
+    bounds.routed_endless += counted_reuse(of_worker[worker]) * block_size;
     if (bounds.sizes_known) bounds.routed += bounded_reuse(of_worker[worker], worker_blocks[worker]) * block_size;
   }
   if (bounds.sizes_known) {

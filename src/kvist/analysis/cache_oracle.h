@@ -24,6 +24,7 @@ struct OracleRequest {
   std::size_t worker = 0;  ///< that had it
   std::vector<Extent> prompt;  ///< from its beginning, without the block of its last token, which is computed always
   std::vector<Extent> leaves;  ///< what it leaves beyond these: the rest of the prompt, and its answer
+  bool counts = true;          ///< its reuse is in the sums; one that failed may only have left blocks for others
 };
 
 /// For each request, in the order of their sending, the most blocks of its prompt that an endless cache of all workers
@@ -35,12 +36,12 @@ struct OracleRequest {
 /// which, but not their sum: of two requests that were sent at once, each may have found the other's blocks.
 [[nodiscard]] std::vector<std::uint64_t> findable(std::span<const OracleRequest> requests);
 
-/// The most blocks that one cache of `capacity` blocks could have reused over all requests: it knows the future, and
-/// keeps what is needed soonest (Belady's MIN, with the right to keep nothing). It counts the whole capacity as cache,
-/// although running requests need blocks for themselves.
+/// The most blocks that one cache of `capacity` blocks could have reused over all requests that count: it knows the
+/// future, and keeps what one of them needs soonest (Belady's MIN, with the right to keep nothing). It counts the whole
+/// capacity as cache, although running requests need blocks for themselves.
 [[nodiscard]] std::uint64_t bounded_reuse(std::span<const OracleRequest> requests, std::uint64_t capacity);
 
-/// Tokens that could have been reused, of one level.
+/// Tokens that could have been reused, of the requests of one level that count.
 struct CacheBounds {
   std::uint32_t block_size = 0;
   std::uint64_t prompt_tokens = 0;

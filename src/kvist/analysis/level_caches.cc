@@ -152,7 +152,7 @@ void find_overdrawn(const std::vector<OracleRequest>& requests, const std::vecto
   const std::vector<std::uint64_t> most = findable(requests);
   const std::uint64_t tolerance = std::max<std::uint64_t>(kTemplateTokens, 2ULL * block_size);
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    if (turns[i]->outcome != TurnOutcome::kSucceeded) continue;
+    if (!requests[i].counts) continue;
     const std::uint64_t allowed = most[i] * block_size + tolerance;
     if (turns[i]->cached_tokens <= allowed) continue;
     ++caches.overdrawn_turns;
@@ -199,9 +199,11 @@ std::optional<LevelCaches> level_caches(const results::LevelRecord& level, const
   for (const TurnSample* turn : turns) {
     std::optional<OracleRequest> request = courses.request_of(*turn);
     if (!request) continue;
+    // Like the hit rate beside which the bounds stand: a failed turn's prompt is in neither, nor one of unknown length.
+    request->counts = turn->outcome == TurnOutcome::kSucceeded && turn->prompt_tokens > 0;
+    if (request->counts) prompt_tokens += turn->prompt_tokens;
     requests.push_back(*std::move(request));
     known.push_back(turn);
-    if (turn->outcome == TurnOutcome::kSucceeded) prompt_tokens += turn->prompt_tokens;
   }
   if (prompt_tokens == 0) return std::nullopt;
   LevelCaches caches{.bounds = cache_bounds(requests, context.block_size, context.worker_blocks)};
