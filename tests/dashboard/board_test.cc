@@ -107,6 +107,18 @@ TEST_F(BoardTest, FiguresOfTheLoadStandBesideTheBaselineOfItsConcurrency) {
   EXPECT_NEAR(*(*line.require_object("figures")).require_double("ttft_p50_ms", 0, 1e6), (271.4 + 255.5) / 2, 0.01);
 }
 
+TEST_F(BoardTest, WhereAllTurnsFailThereAreErrorsAndNoTurns) {
+  Board board = make();
+  LoadBatch failed = turn(1, 1'004, 0);
+  failed.ended.front().sample.outcome = workload::TurnOutcome::kFailed;
+  board.on_load(running(45), {}, at(1'001));
+  board.on_load(running(45), std::move(failed), at(1'004));
+  board.tick(at(1'005));
+  const JsonObject live = *sample(board).require_object("live");
+  EXPECT_EQ(*live.require_double("error_pct", 0, 1e6), 100);
+  EXPECT_EQ(*live.require_double("turns_per_s", 0, 1e6), 0);
+}
+
 TEST_F(BoardTest, ANewLoadDoesNotSeeTheOneBefore) {
   Board board = make();
   board.on_load(running(45), turn(1, 1'004, 50), at(1'004));

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "kvist/loadgen/load_merge.h"
 #include "loadgen/service_fixture.h"
 
 namespace kvist::loadgen::threaded_load_test {
@@ -38,6 +39,19 @@ class ThreadedLoadTest : public ServiceFixture {
 
   std::unique_ptr<ThreadedLoad> load_;
 };
+
+TEST(MergeProgress, ErrorsAreOfTheTurnsOfAllParts) {
+  std::vector<Progress> parts(2);
+  parts[0].window.turns_per_s = 6;
+  parts[0].window.error_pct = 0;
+  parts[1].window.failed_per_s = 2;  // nothing but failures there
+  parts[1].window.error_pct = 100;
+  const Progress all = merge_progress(parts, TimePoint{});
+  EXPECT_DOUBLE_EQ(all.window.turns_per_s, 6);
+  EXPECT_DOUBLE_EQ(all.window.failed_per_s, 2);
+  EXPECT_DOUBLE_EQ(all.window.error_pct, 25);
+  EXPECT_EQ(merge_progress({}, TimePoint{}).window.error_pct, 0);
+}
 
 TEST_F(ThreadedLoadTest, SendsEachRequestOnceAtTheInstantsOfOneSchedule) {
   options_.workload.arrivals = {.kind = spec::ArrivalKind::kConstant, .rate_per_s = 400};

@@ -32,9 +32,7 @@ std::vector<TurnSample> drawn_turns(std::mt19937_64& random) {
     std::int64_t now = number(1, 40'000);
     turn.intended = turn.handed = turn.sent = at(now);
     const std::int64_t kind = number(0, 9);
-    turn.outcome = kind == 0   ? TurnOutcome::kFailed
-                   : kind == 1 ? TurnOutcome::kAbandoned
-                               : TurnOutcome::kSucceeded;
+    turn.outcome = kind == 0 ? TurnOutcome::kFailed : kind == 1 ? TurnOutcome::kAbandoned : TurnOutcome::kSucceeded;
     turn.chunks = static_cast<std::uint32_t>(number(kind < 2 ? 0 : 1, 20));
     for (std::uint32_t chunk = 0; chunk < turn.chunks; ++chunk) {
       const std::int64_t gap = number(1, 400);
@@ -105,6 +103,7 @@ TEST(PastSnapshot, IsWhatARecorderOfTheWholeLoadSaid) {
       EXPECT_DOUBLE_EQ(found.output_tokens_per_s, said.output_tokens_per_s);
       EXPECT_DOUBLE_EQ(found.turns_per_s, said.turns_per_s);
       EXPECT_DOUBLE_EQ(found.conversation_starts_per_s, said.conversation_starts_per_s);
+      EXPECT_DOUBLE_EQ(found.failed_per_s, said.failed_per_s);
       EXPECT_DOUBLE_EQ(found.error_pct, said.error_pct);
       EXPECT_EQ(found.in_flight, said.in_flight);
     }

@@ -56,11 +56,12 @@ TEST(Recorder, SnapshotAgreesWithFiguresWorkedOutByHand) {
   EXPECT_DOUBLE_EQ(*snapshot.latency_p50_ms, 410);
   EXPECT_DOUBLE_EQ(*snapshot.latency_p95_ms, 446);
   EXPECT_DOUBLE_EQ(snapshot.output_tokens_per_s, 0.9);
-  EXPECT_DOUBLE_EQ(snapshot.turns_per_s, 0.4);
+  EXPECT_DOUBLE_EQ(snapshot.turns_per_s, 0.3) << "a failure is no throughput";
+  EXPECT_DOUBLE_EQ(snapshot.failed_per_s, 0.1);
   EXPECT_DOUBLE_EQ(snapshot.conversation_starts_per_s, 0.3);
   const Snapshot last = recorder.snapshot(at(5000), 7, milliseconds(2500));  // without the first two turns
   EXPECT_DOUBLE_EQ(*last.ttft_p50_ms, 300);
-  EXPECT_DOUBLE_EQ(last.turns_per_s, 0.8);
+  EXPECT_DOUBLE_EQ(last.turns_per_s, 0.4);
   EXPECT_DOUBLE_EQ(snapshot.error_pct, 25);
   EXPECT_EQ(snapshot.in_flight, 7U);
 }
@@ -87,6 +88,7 @@ TEST(Recorder, TtftCountsWhenTheFirstTokenArrivesEvenIfTheTurnFailsLater) {
   const Snapshot snapshot = recorder.snapshot(at(1600), 0);
   EXPECT_DOUBLE_EQ(*snapshot.ttft_p50_ms, 250);
   EXPECT_FALSE(snapshot.latency_p50_ms.has_value());
+  EXPECT_DOUBLE_EQ(snapshot.turns_per_s, 0);
   EXPECT_DOUBLE_EQ(snapshot.error_pct, 100);
 }
 

@@ -53,7 +53,8 @@ LiveFigures LiveWindow::figures(TimePoint now, std::uint32_t in_flight, Duration
   set(Live::kOutputTokens, snapshot.output_tokens_per_s * stretch);
   set(Live::kTurns, snapshot.turns_per_s * stretch);
   set(Live::kConversationStarts, snapshot.conversation_starts_per_s * stretch);
-  set(Live::kErrorPct, snapshot.turns_per_s > 0 ? std::optional(snapshot.error_pct) : std::nullopt);
+  const bool any_ended = snapshot.turns_per_s > 0 || snapshot.failed_per_s > 0;
+  set(Live::kErrorPct, any_ended ? std::optional(snapshot.error_pct) : std::nullopt);
   const double prompts = prompt_tokens_.per_second(now);
   if (prompts > 0) set(Live::kHitRatePct, 100 * cached_tokens_.per_second(now) / prompts);
   set(Live::kInFlight, in_flight);

@@ -14,9 +14,9 @@ void add_rates(const Progress& part, Progress& all) {
   all.failed += part.failed;
   all.samples_refused += part.samples_refused;
   all.window.in_flight += part.window.in_flight;
-  all.window.error_pct += part.window.error_pct * part.window.turns_per_s;  // weighted, until it is divided
   all.window.output_tokens_per_s += part.window.output_tokens_per_s;
   all.window.turns_per_s += part.window.turns_per_s;
+  all.window.failed_per_s += part.window.failed_per_s;
   all.window.conversation_starts_per_s += part.window.conversation_starts_per_s;
 }
 
@@ -50,7 +50,8 @@ Progress merge_progress(const std::vector<Progress>& parts, TimePoint now) {
   for (const Progress& part : parts) add_rates(part, all);
   workload::Snapshot& window = all.window;
   window.at = now;
-  window.error_pct = window.turns_per_s > 0 ? window.error_pct / window.turns_per_s : 0;
+  const double failed = window.failed_per_s;
+  window.error_pct = failed > 0 ? 100 * failed / (window.turns_per_s + failed) : 0;
   for (const auto member :
        {&workload::Snapshot::ttft_p50_ms, &workload::Snapshot::ttft_p95_ms, &workload::Snapshot::tpot_p50_ms,
         &workload::Snapshot::tpot_p95_ms, &workload::Snapshot::itl_p50_ms, &workload::Snapshot::itl_p95_ms,

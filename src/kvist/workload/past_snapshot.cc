@@ -30,20 +30,22 @@ class Window {
   }
 
   [[nodiscard]] Snapshot snapshot() {
-    return {.at = at_,
-            .ttft_p50_ms = quantile(ttft_, 0.50),
-            .ttft_p95_ms = quantile(ttft_, 0.95),
-            .tpot_p50_ms = quantile(tpot_, 0.50),
-            .tpot_p95_ms = quantile(tpot_, 0.95),
-            .itl_p50_ms = quantile(itl_, 0.50),
-            .itl_p95_ms = quantile(itl_, 0.95),
-            .latency_p50_ms = quantile(latency_, 0.50),
-            .latency_p95_ms = quantile(latency_, 0.95),
-            .output_tokens_per_s = static_cast<double>(tokens_) / seconds_,
-            .turns_per_s = static_cast<double>(finished_) / seconds_,
-            .conversation_starts_per_s = static_cast<double>(starts_) / seconds_,
-            .error_pct = finished_ > 0 ? 100 * static_cast<double>(failed_) / static_cast<double>(finished_) : 0,
-            .in_flight = in_flight_};
+    return {
+        .at = at_,
+        .ttft_p50_ms = quantile(ttft_, 0.50),
+        .ttft_p95_ms = quantile(ttft_, 0.95),
+        .tpot_p50_ms = quantile(tpot_, 0.50),
+        .tpot_p95_ms = quantile(tpot_, 0.95),
+        .itl_p50_ms = quantile(itl_, 0.50),
+        .itl_p95_ms = quantile(itl_, 0.95),
+        .latency_p50_ms = quantile(latency_, 0.50),
+        .latency_p95_ms = quantile(latency_, 0.95),
+        .output_tokens_per_s = static_cast<double>(tokens_) / seconds_,
+        .turns_per_s = static_cast<double>(succeeded_) / seconds_,
+        .conversation_starts_per_s = static_cast<double>(starts_) / seconds_,
+        .failed_per_s = static_cast<double>(failed_) / seconds_,
+        .error_pct = failed_ > 0 ? 100 * static_cast<double>(failed_) / static_cast<double>(succeeded_ + failed_) : 0,
+        .in_flight = in_flight_};
   }
 
  private:
@@ -63,11 +65,11 @@ class Window {
 
   void add_end(const TurnSample& turn) {
     if (turn.outcome == TurnOutcome::kAbandoned) return;
-    ++finished_;
     if (turn.outcome == TurnOutcome::kFailed) {
       ++failed_;
       return;
     }
+    ++succeeded_;
     // Tokens that came without a chunk of their own are known when the turn ends.
     if (turn.completion_tokens > turn.chunks) tokens_ += turn.completion_tokens - turn.chunks;
     latency_.push_back(turn.latency_ms());
@@ -81,7 +83,7 @@ class Window {
   std::vector<double> ttft_, tpot_, itl_, latency_;
   std::uint64_t tokens_ = 0;
   std::uint64_t starts_ = 0;
-  std::uint64_t finished_ = 0;
+  std::uint64_t succeeded_ = 0;
   std::uint64_t failed_ = 0;
   std::uint32_t in_flight_ = 0;
 };

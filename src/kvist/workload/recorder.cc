@@ -61,7 +61,8 @@ void Recorder::on_turn_finished(TurnSample sample, TimePoint now) {
 
 Snapshot Recorder::snapshot(TimePoint now, std::uint32_t in_flight, Duration within) const {
   const auto quantile = [&](LatencyMetric metric, double q) { return series(metric).window.quantile(now, q, within); };
-  const double finished = rates_.turns.per_second(now, within);
+  const double succeeded = rates_.succeeded.per_second(now, within);
+  const double failed = rates_.failed.per_second(now, within);
   return {.at = now,
           .ttft_p50_ms = quantile(LatencyMetric::kTtft, 0.50),
           .ttft_p95_ms = quantile(LatencyMetric::kTtft, 0.95),
@@ -72,9 +73,10 @@ Snapshot Recorder::snapshot(TimePoint now, std::uint32_t in_flight, Duration wit
           .latency_p50_ms = quantile(LatencyMetric::kLatency, 0.50),
           .latency_p95_ms = quantile(LatencyMetric::kLatency, 0.95),
           .output_tokens_per_s = rates_.output_tokens.per_second(now, within),
-          .turns_per_s = finished,
+          .turns_per_s = succeeded,
           .conversation_starts_per_s = rates_.starts.per_second(now, within),
-          .error_pct = finished > 0 ? 100 * rates_.failed.per_second(now, within) / finished : 0,
+          .failed_per_s = failed,
+          .error_pct = failed > 0 ? 100 * failed / (succeeded + failed) : 0,
           .in_flight = in_flight};
 }
 
@@ -98,13 +100,12 @@ void Recorder::count_outcome(const TurnSample& sample, TimePoint now) {
   switch (sample.outcome) {
     case TurnOutcome::kSucceeded:
       ++totals_.turns_succeeded;
-      rates_.turns.add(now);
+      rates_.succeeded.add(now);
       if (!sample.has_usage()) ++totals_.missing_usage;
       if (sample.completion_tokens > sample.chunks) add_output_tokens(now, sample.completion_tokens - sample.chunks);
       break;
     case TurnOutcome::kFailed:
       ++totals_.turns_failed;
-      rates_.turns.add(now);
       rates_.failed.add(now);
       break;
     case TurnOutcome::kAbandoned:

@@ -96,8 +96,8 @@ class Recorder {
     double sum_ms = 0;
   };
   struct Rates {
-    explicit Rates(Duration window) : output_tokens(window), turns(window), failed(window), starts(window) {}
-    WindowedRate output_tokens, turns, failed, starts;
+    explicit Rates(Duration window) : output_tokens(window), succeeded(window), failed(window), starts(window) {}
+    WindowedRate output_tokens, succeeded, failed, starts;
   };
 
   [[nodiscard]] Series& series(LatencyMetric metric) { return series_[static_cast<std::size_t>(metric)]; }

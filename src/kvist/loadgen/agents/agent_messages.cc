@@ -74,6 +74,7 @@ constexpr std::pair<std::string_view, double workload::Snapshot::*> kWindowRates
     {"output_tokens_per_s", &workload::Snapshot::output_tokens_per_s},
     {"turns_per_s", &workload::Snapshot::turns_per_s},
     {"conversation_starts_per_s", &workload::Snapshot::conversation_starts_per_s},
+    {"failed_per_s", &workload::Snapshot::failed_per_s},
     {"error_pct", &workload::Snapshot::error_pct}};
 
 void write_progress(JsonWriter& json, const Progress& progress) {
