@@ -283,5 +283,14 @@ TEST(WorkerReadings, APageOfAnOlderEngineHasItsOlderNames) {
   EXPECT_FALSE(page->slots) << "vLLM does not tell its batch limit";
 }
 
+TEST(WorkerReadings, OfDataParallelRanksCountsAddUpAndSharesDoNot) {
+  const auto page = read_worker_page(
+      "vllm:num_requests_running{engine=\"0\"} 2\nvllm:num_requests_running{engine=\"1\"} 3\n"
+      "vllm:kv_cache_usage_perc{engine=\"0\"} 0.75\nvllm:kv_cache_usage_perc{engine=\"1\"} 0.25\n");
+  ASSERT_TRUE(page);
+  EXPECT_EQ(page->running, 5);
+  EXPECT_EQ(page->kv_usage, 0.5);
+}
+
 }  // namespace
 }  // namespace kvist::dashboard::workers_test

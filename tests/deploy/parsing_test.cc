@@ -82,6 +82,15 @@ TEST(WorkerMetricsTest, ReadsAPageOfAnotherEngine) {
   EXPECT_FALSE(metrics->decode_steps.has_value());
 }
 
+TEST(WorkerMetricsTest, OfDataParallelRanksCountsAddUpAndSharesDoNot) {
+  const auto metrics = read_worker_metrics("w", std::string(kPage) +
+                                                    "vllm:num_requests_running{engine=\"1\"} 3\n"
+                                                    "vllm:kv_cache_usage_perc{engine=\"1\"} 0.9\n");
+  ASSERT_TRUE(metrics.has_value()) << metrics.error().message;
+  EXPECT_EQ(metrics->running, 10);
+  EXPECT_DOUBLE_EQ(metrics->kv_usage, 0.7);
+}
+
 TEST(WorkerMetricsTest, ReadsKvistsOwnCountersAndSpeculation) {
   const auto metrics = read_worker_metrics(
       "w", std::string(kPage) +

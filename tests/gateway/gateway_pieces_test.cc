@@ -79,6 +79,32 @@ TEST(WorkerReport, ReadsSglangsNamesToo) {
   EXPECT_EQ(report->kv_usage, 0.5);
 }
 
+TEST(WorkerReport, OfDataParallelRanksCountsAddUpAndSharesDoNot) {
+  const auto vllm = read_worker_report(
+      "vllm:cache_config_info{block_size=\"16\",engine=\"0\",num_gpu_blocks=\"2000\"} 1\n"  // of both, says vLLM
+      "vllm:cache_config_info{block_size=\"16\",engine=\"1\",num_gpu_blocks=\"2000\"} 1\n"
+      "vllm:num_requests_running{engine=\"0\"} 7\n"
+      "vllm:num_requests_running{engine=\"1\"} 5\n"
+      "vllm:kv_cache_usage_perc{engine=\"0\"} 0.9\n"
+      "vllm:kv_cache_usage_perc{engine=\"1\"} 0.7\n");
+  ASSERT_TRUE(vllm);
+  EXPECT_EQ(vllm->running, 12);
+  EXPECT_DOUBLE_EQ(vllm->kv_usage, 0.8);
+  EXPECT_EQ(vllm->limits.kv_blocks, 2'000U);
+  EXPECT_EQ(vllm->kv_blocks_in_use(), 1'600U);
+  const auto sglang = read_worker_report(
+      "sglang:token_usage{dp_rank=\"0\"} 0.9\n"
+      "sglang:token_usage{dp_rank=\"1\"} 0.7\n"
+      "sglang:max_total_num_tokens{dp_rank=\"0\"} 64000\n"
+      "sglang:max_total_num_tokens{dp_rank=\"1\"} 64000\n"
+      "sglang:page_size{dp_rank=\"0\"} 64\n"
+      "sglang:page_size{dp_rank=\"1\"} 64\n");
+  ASSERT_TRUE(sglang);
+  const routing::EngineLimits limits{.block_size = 64, .kv_blocks = 2'000};
+  EXPECT_EQ(sglang->limits, limits);
+  EXPECT_EQ(sglang->kv_blocks_in_use(), 1'600U);
+}
+
 TEST(WorkerReport, WhatIsMissingStaysUnknown) {
   const auto report = read_worker_report("vllm:cache_config_info{block_size=\"many\"} 1\n");
   ASSERT_TRUE(report);

@@ -56,6 +56,13 @@ TEST(Exposition, IgnoresTimestampsAndExemplars) {
   EXPECT_EQ(page.samples().size(), 3U);
 }
 
+TEST(Exposition, ASharesMeanIsOverLabelSets) {
+  const MetricSamples page = parse("n{a=\"1\"} 0.75\nother 5\nn{a=\"2\"} 0.25\n");
+  EXPECT_EQ(page.mean("n"), 0.5);
+  EXPECT_EQ(page.mean("other"), 5);
+  EXPECT_FALSE(page.mean("none").has_value());
+}
+
 TEST(Exposition, SumsOverLabelSets) {
   const MetricSamples page = parse("n{a=\"1\"} 1\nother 5\nn{a=\"2\"} 2\n");
   EXPECT_EQ(page.sum("n"), 3);

@@ -130,7 +130,9 @@ Result<WorkerPage> read_worker_page(std::string_view page) {
   WorkerPage read;
   read.running = samples.sum("vllm:num_requests_running");
   read.waiting = samples.sum("vllm:num_requests_waiting");
-  read.kv_usage = first_of(samples, {"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"});
+  // Of data-parallel ranks, of which each tells its own; everything else here adds up.
+  read.kv_usage = samples.mean("vllm:kv_cache_usage_perc");
+  if (!read.kv_usage) read.kv_usage = samples.mean("vllm:gpu_cache_usage_perc");
   read.kv_blocks = number_in(samples.label("vllm:cache_config_info", "num_gpu_blocks"));
   read.slots = samples.sum("kvist_worker_max_batch_size");
   read.prefill_backlog_tokens = samples.sum("kvist_worker_prefill_backlog_tokens");

@@ -28,7 +28,10 @@ Result<WorkerMetrics> read_worker_metrics(std::string worker, std::string_view p
       {"vllm:num_preemptions_total", &metrics.preemptions},
   };
   for (const Needed& field : needed) {
-    const auto value = samples->sum(field.name);
+    // Of several engines behind one page (vLLM's data-parallel ranks) each has samples of its own. Counts of them add
+    // up; the share of all blocks that is in use is the mean of theirs, because each has as many.
+    const bool is_share = field.value == &metrics.kv_usage;
+    const auto value = is_share ? samples->mean(field.name) : samples->sum(field.name);
     if (!value) return fail(ErrorCode::kCorrupt, fmt::format("{}: /metrics has no {}", metrics.worker, field.name));
     *field.value = *value;
   }

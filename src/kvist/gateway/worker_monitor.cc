@@ -40,7 +40,7 @@ routing::EngineLimits vllm_limits(const telemetry::MetricSamples& samples) {
 
 // SGLang reports its KV memory in tokens, and the page size. It does not report its batch slots.
 routing::EngineLimits sglang_limits(const telemetry::MetricSamples& samples) {
-  const double page = samples.sum("sglang:page_size").value_or(0);
+  const double page = samples.mean("sglang:page_size").value_or(0);  // one, of all data-parallel ranks
   const double tokens = samples.sum("sglang:max_total_num_tokens").value_or(0);
   return {.block_size = to_count(page), .kv_blocks = page > 0 ? to_count(tokens / page) : 0};
 }
@@ -67,11 +67,14 @@ Result<WorkerReport> read_worker_report(std::string_view page) {
     const auto found = samples.sum(vllm);
     return found ? *found : samples.sum(sglang).value_or(0);
   };
+  // Data-parallel ranks behind one page: their requests add up, and their blocks, which vLLM has added up in the label
+  // of each. So the share in use of all blocks is the mean of theirs.
+  const auto vllm_usage = samples.mean("vllm:kv_cache_usage_perc");
   return WorkerReport{
       .limits = samples.sum("sglang:page_size") ? sglang_limits(samples) : vllm_limits(samples),
       .running = either("vllm:num_requests_running", "sglang:num_running_reqs"),
       .waiting = either("vllm:num_requests_waiting", "sglang:num_queue_reqs"),
-      .kv_usage = either("vllm:kv_cache_usage_perc", "sglang:token_usage"),
+      .kv_usage = vllm_usage ? *vllm_usage : samples.mean("sglang:token_usage").value_or(0),
       .process_start_s = samples.sum("process_start_time_seconds"),
       .kv_event_batches = samples.sum("kvist_worker_kv_event_batches_total"),
   };

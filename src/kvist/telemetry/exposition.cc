@@ -152,6 +152,12 @@ std::optional<double> MetricSamples::sum(std::string_view name, std::string_view
   return total;
 }
 
+std::optional<double> MetricSamples::mean(std::string_view name) const {
+  const std::optional<double> total = sum(name);
+  if (!total) return std::nullopt;
+  return *total / static_cast<double>(std::ranges::count(samples_, name, &MetricSample::name));
+}
+
 std::optional<std::string_view> MetricSamples::label(std::string_view name, std::string_view label) const {
   const auto sample = std::ranges::find(samples_, name, &MetricSample::name);
   if (sample == samples_.end()) return std::nullopt;

@@ -27,6 +27,9 @@ class MetricSamples {
   [[nodiscard]] std::optional<double> sum(std::string_view name) const;
   /// Sum over the label sets in which `label` has this value.
   [[nodiscard]] std::optional<double> sum(std::string_view name, std::string_view label, std::string_view value) const;
+  /// The mean over all label sets of a name: of a share that each of several engines tells of itself, whose sum says
+  /// nothing. Nothing if the name does not occur.
+  [[nodiscard]] std::optional<double> mean(std::string_view name) const;
   /// The value of a label of the first sample of a name. vllm:cache_config_info has its content in labels.
   [[nodiscard]] std::optional<std::string_view> label(std::string_view name, std::string_view label) const;
   [[nodiscard]] const std::vector<MetricSample>& samples() const { return samples_; }
