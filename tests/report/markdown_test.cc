@@ -195,11 +195,13 @@ TEST(Markdown, MissingFiguresAreDashesAndExcludedLevelsSaySo) {
   run.levels.pop_back();  // KV at 50
   for (workload::Snapshot& snapshot : run.levels[0].snapshots) snapshot.ttft_p50_ms.reset();
   run.levels[2].turns[0].outcome = workload::TurnOutcome::kFailed;  // RR at 50: 10 % errors
+  run.levels[0].workers[0].evictions.reset();
   run.levels[2].remarks = {"worker-1 | <restarted> *twice*\n# no heading"};
   const std::string markdown = render_markdown(run, sample_sweep());
   EXPECT_THAT(markdown, HasSubstr("| 40 | - | 200ms | - | 650ms | 650ms | 0.0% | 60.0% | 90.0% |\n"));
   EXPECT_THAT(markdown, HasSubstr("| 50 | 300ms | - | - | 650ms | - | - | 60.0% | - |\n"));
   EXPECT_THAT(markdown, HasSubstr("| 50 | 10.0% (excluded) | - |\n"));
+  EXPECT_THAT(markdown, HasSubstr("| 40 | RR | worker-0 | 5 (50.0%) | 50.0% | 2.5 | 0 | - | 0 | 0 | n/a |"));
   EXPECT_THAT(markdown, HasSubstr("**Excluded** for more than 5.0% errors, and left out of gains and the summary: "
                                   "RR at 50 (10.0% errors).\n"));
   EXPECT_THAT(markdown, HasSubstr("- RR at 40: TTFT from 0, TPOT from 2, latency from 2 of 2 planned snapshots\n"));

@@ -48,6 +48,19 @@ TEST_F(StoreTest, EveryFieldOfARunRoundTrips) {
   for (std::size_t i = 0; i < 3; ++i) expect_equal(loaded->levels[i], run.levels[i]);
 }
 
+TEST_F(StoreTest, NoEvictionsAreKnownOnlyOfAnEngineThatCounts) {
+  LevelRecord level = full_level();
+  level.workers[0].evictions = 0;  // it counts its steps, as kvist's worker does
+  level.workers[1].evictions.reset();
+  auto store = Store::open(path());
+  ASSERT_TRUE(store.has_value());
+  const std::int64_t id = (*store)->begin_run(head_of_run()).value();
+  ASSERT_TRUE((*store)->add_level(id, level).has_value());
+  const std::vector<WorkerLevelRecord> workers = (*store)->load_run(id)->levels[0].workers;
+  EXPECT_EQ(workers[0].evictions, 0U);
+  EXPECT_FALSE(workers[1].evictions.has_value());
+}
+
 TEST_F(StoreTest, KeepsRunsApartAndInOrder) {
   auto store = Store::open(path());
   ASSERT_TRUE(store.has_value());

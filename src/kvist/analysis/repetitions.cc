@@ -195,11 +195,15 @@ LevelAnalysis merged_analysis(const Analyses& all, bool excluded) {
 /// Adds repetition number `nth` (from 1) of a worker to the sum of those before it.
 void add_worker(results::WorkerLevelRecord& sum, const results::WorkerLevelRecord& worker, double nth) {
   using results::WorkerLevelRecord;
-  for (const auto counter :
-       {&WorkerLevelRecord::prefix_query_tokens, &WorkerLevelRecord::prefix_hit_tokens,
-        &WorkerLevelRecord::prompt_tokens, &WorkerLevelRecord::prefilled_tokens, &WorkerLevelRecord::generated_tokens,
-        &WorkerLevelRecord::evictions, &WorkerLevelRecord::preemptions}) {
+  for (const auto counter : {&WorkerLevelRecord::prefix_query_tokens, &WorkerLevelRecord::prefix_hit_tokens,
+                             &WorkerLevelRecord::prompt_tokens, &WorkerLevelRecord::prefilled_tokens,
+                             &WorkerLevelRecord::generated_tokens, &WorkerLevelRecord::preemptions}) {
     sum.*counter += worker.*counter;
+  }
+  if (sum.evictions && worker.evictions) {
+    *sum.evictions += *worker.evictions;
+  } else {
+    sum.evictions.reset();
   }
   sum.restarts += worker.restarts;
   if (worker.acceptance_rate) {

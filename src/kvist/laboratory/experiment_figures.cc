@@ -52,7 +52,11 @@ Result<Figure> own_figure(const std::string& name, const analysis::MeasuredLevel
   using Worker = results::WorkerLevelRecord;
   if (name == "turn_mean_hit_rate_pct") return level.analysis.hit_rate.turn_mean_pct;
   if (name == "imbalance") return level.analysis.imbalance;
-  if (name == "evictions") return per_repetition(level, [](const Worker& w) { return w.evictions; });
+  if (name == "evictions") {
+    const auto counts = [](const Worker& w) { return w.evictions.has_value(); };
+    if (!std::ranges::all_of(level.record.workers, counts)) return Figure();
+    return per_repetition(level, [](const Worker& w) { return *w.evictions; });
+  }
   if (name == "preemptions") return per_repetition(level, [](const Worker& w) { return w.preemptions; });
   if (name == "prefilled_tokens") return per_repetition(level, [](const Worker& w) { return w.prefilled_tokens; });
   if (name == "kv_use_max_pct") return largest(level, [](const Worker& w) { return 100 * w.kv_usage_max; });

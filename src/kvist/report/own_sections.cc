@@ -204,9 +204,10 @@ void add_workers(render::Document& document, const analysis::RunAnalysis& analys
       std::vector<std::string> row = row_of(level);
       add_cells(row, {w.worker, turns_cell(level.analysis, w.worker), render::format_pct(w.kv_usage_max * 100),
                       render::format_fixed(w.running_mean, 1), render::format_fixed(w.waiting_max, 0),
-                      render::format_count(w.evictions), render::format_count(w.preemptions),
-                      render::format_count(w.restarts), acceptance_cell(w.acceptance_rate),
-                      render::format_count(w.prefilled_tokens), render::format_count(w.generated_tokens)});
+                      w.evictions ? render::format_count(*w.evictions) : std::string(render::kMissing),
+                      render::format_count(w.preemptions), render::format_count(w.restarts),
+                      acceptance_cell(w.acceptance_rate), render::format_count(w.prefilled_tokens),
+                      render::format_count(w.generated_tokens)});
       table.rows.push_back(std::move(row));
     }
   }

@@ -118,7 +118,8 @@ void workers(JsonWriter& json, const analysis::MeasuredLevel& level) {
     optional_field(json, "turns", turns);
     json.field("prefix_query_tokens", w.prefix_query_tokens).field("prefix_hit_tokens", w.prefix_hit_tokens);
     json.field("prompt_tokens", w.prompt_tokens).field("prefilled_tokens", w.prefilled_tokens);
-    json.field("generated_tokens", w.generated_tokens).field("evictions", w.evictions);
+    json.field("generated_tokens", w.generated_tokens);
+    optional_field(json, "evictions", w.evictions);
     json.field("preemptions", w.preemptions).field("restarts", w.restarts);
     if (w.steps) {
       json.key("steps").begin_object().field("prefill", w.steps->prefill).field("mixed", w.steps->mixed);

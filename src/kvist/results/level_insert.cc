@@ -34,8 +34,8 @@ Result<void> insert_workers(const Connection& connection, std::int64_t id, const
   std::int64_t position = 0;
   for (const WorkerLevelRecord& w : level.workers) {
     KVIST_TRY_VOID(insert.run(id, position++, w.worker, w.prefix_query_tokens, w.prefix_hit_tokens, w.prompt_tokens,
-                              w.prefilled_tokens, w.generated_tokens, w.evictions, w.preemptions, w.restarts,
-                              w.acceptance_rate, w.kv_usage_max, w.running_mean, w.waiting_max));
+                              w.prefilled_tokens, w.generated_tokens, w.evictions.value_or(0), w.preemptions,
+                              w.restarts, w.acceptance_rate, w.kv_usage_max, w.running_mean, w.waiting_max));
   }
   return {};
 }

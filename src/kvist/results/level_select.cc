@@ -275,6 +275,10 @@ Result<void> read_parts(const Connection& connection, std::int64_t id, LevelReco
                                 steps.mixed = row.integer_as<std::uint64_t>();
                                 steps.decode = row.integer_as<std::uint64_t>();
                               }));
+  // The column cannot say that evictions are not known. An engine that counts none of its steps counts none of them.
+  for (WorkerLevelRecord& worker : level.workers) {
+    if (!worker.steps && worker.evictions == 0U) worker.evictions.reset();
+  }
   KVIST_TRY_VOID(read_client(connection, id, level.client));
   KVIST_TRY(level.agents, select_agents(connection, id));
   return for_each_row(connection, "SELECT text FROM remarks WHERE level = ?1 ORDER BY position", id,

@@ -31,7 +31,7 @@ struct WorkerLevelRecord {
   std::uint64_t prompt_tokens = 0;
   std::uint64_t prefilled_tokens = 0;
   std::uint64_t generated_tokens = 0;
-  std::uint64_t evictions = 0;
+  std::optional<std::uint64_t> evictions;  ///< nothing if the engine does not count them
   std::uint64_t preemptions = 0;
   std::uint32_t restarts = 0;
   std::optional<StepCounts> steps;        ///< nothing if the engine does not report them (or in an older file)

@@ -46,7 +46,9 @@ results::WorkerLevelRecord counters(const WorkerMetrics& before, const WorkerMet
   record.prompt_tokens = difference(before.prompt_tokens, after.prompt_tokens);
   record.prefilled_tokens = difference(prefilled(before), prefilled(after));
   record.generated_tokens = difference(before.generated_tokens, after.generated_tokens);
-  record.evictions = difference(before.evicted_blocks.value_or(0), after.evicted_blocks.value_or(0));
+  if (after.evicted_blocks) {
+    record.evictions = difference(before.evicted_blocks.value_or(0), *after.evicted_blocks);
+  }
   record.preemptions = difference(before.preemptions, after.preemptions);
   record.steps = steps(before, after);
   record.acceptance_rate = acceptance_rate(before, after);
