@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <queue>
+#include <vector>
+
 #include "analysis/sample_run.h"
 #include "kvist/report/arrival_text.h"
 #include "kvist/workload/open_arrivals.h"
@@ -171,6 +175,49 @@ TEST(ArrivalTest, RefusedAndHeldBackArrivalsAreNotAsOrdered) {
   EXPECT_FALSE(refused.as_ordered());
   // Where arrivals wait, those ids are of a thread that had sent its share of the requests.
   EXPECT_EQ(test_arrivals(level, law(ArrivalKind::kPoisson), 20, workload::HeldBack{}).refused, 0U);
+}
+
+TEST(ArrivalTest, HowManyWaitedForAPlaceFollowsFromAStoredLevel) {
+  const auto driven = [](double answer_s) {
+    spec::ArrivalSpec ten = law(ArrivalKind::kPoisson);
+    ten.max_conversations = 10;
+    results::LevelRecord level;
+    level.seed = 3;
+    level.started = at_ms(1'000);
+    level.measure_to = level.started + std::chrono::seconds(60);
+    workload::OpenArrivals arrivals(ten, 20, level.seed, level.started);
+    std::priority_queue<TimePoint, std::vector<TimePoint>, std::greater<>> ends;
+    const auto end_one = [&] {
+      arrivals.release(ends.top());
+      ends.pop();
+    };
+    for (TimePoint now = level.started;;) {
+      if (const auto due = arrivals.try_start(now)) {
+        workload::TurnSample turn;
+        turn.conversation = ConversationId(level.turns.size());
+        turn.intended = *due;
+        turn.sent = now;
+        turn.ended = now + from_seconds(answer_s);
+        ends.push(turn.ended);
+        level.turns.push_back(turn);
+        continue;
+      }
+      const TimePoint next =
+          std::min(arrivals.next_start().value_or(TimePoint::max()), ends.empty() ? TimePoint::max() : ends.top());
+      if (next > level.measure_to) break;
+      now = next;
+      while (!ends.empty() && ends.top() <= now) end_one();
+    }
+    const workload::HeldBack counted{.sent_late = arrivals.held_back(), .not_sent = arrivals.waiting(level.measure_to)};
+    EXPECT_EQ(held_back_in(level, ten, 20), counted) << answer_s << " s each";
+    EXPECT_EQ(test_arrivals(level, ten, 20, held_back_in(level, ten, 20)).as_ordered(), counted.total() == 0);
+    return counted;
+  };
+  EXPECT_EQ(driven(0.05).total(), 0U);
+  const workload::HeldBack some = driven(0.35);
+  EXPECT_GT(some.sent_late, 100U);
+  EXPECT_LT(some.not_sent, 10U);
+  EXPECT_GT(driven(0.7).not_sent, 100U) << "ten places for fourteen";
 }
 
 TEST(ArrivalTest, WhatIsSentAtTheBeginningOfVirtualTimeIsSent) {

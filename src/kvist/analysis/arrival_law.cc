@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
+#include <queue>
+#include <utility>
 #include <vector>
 
 #include "kvist/base/check.h"
@@ -160,17 +163,22 @@ void expect(const spec::ArrivalSpec& spec, ArrivalTest& test) {
   }
 }
 
-/// The instant from which on a place was free behind `at`; nothing if one was free then.
-std::optional<TimePoint> place_free_behind(const results::LevelRecord& level, const spec::ArrivalSpec& spec,
-                                           TimePoint at) {
-  std::map<std::uint64_t, TimePoint> ends;  // of conversations that had begun, by when their last turn ended
+/// When each conversation's last turn ended.
+std::map<std::uint64_t, TimePoint> ends_of(const results::LevelRecord& level) {
+  std::map<std::uint64_t, TimePoint> ends;
   for (const workload::TurnSample& turn : level.turns) {
     TimePoint& end = ends[turn.conversation.value()];
     end = std::max(end, turn.ended);
   }
+  return ends;
+}
+
+/// The instant from which on a place was free behind `at`; nothing if one was free then.
+std::optional<TimePoint> place_free_behind(const results::LevelRecord& level, const spec::ArrivalSpec& spec,
+                                           TimePoint at) {
   std::size_t alive = 0;
   TimePoint place_free = TimePoint::max();
-  for (const auto& [id, end] : ends) {
+  for (const auto& [id, end] : ends_of(level)) {
     if (end <= at) continue;
     ++alive;
     place_free = std::min(place_free, end);
@@ -213,6 +221,38 @@ std::uint64_t waiting_at_the_end(const results::LevelRecord& level, const spec::
                                  const workload::TurnSample& last) {
   if (spec.when_full != spec::WhenFull::kWait || !place_free_behind(level, spec, level.measure_to)) return 0;
   return due_behind(level, spec, ordered_per_s, last, level.measure_to);
+}
+
+/// Conversations take places in the order in which they are due: one that finds none free takes the first that is.
+std::uint64_t sent_late(const results::LevelRecord& level, const spec::ArrivalSpec& spec) {
+  if (spec.when_full != spec::WhenFull::kWait) return 0;
+  const std::map<std::uint64_t, TimePoint> ends = ends_of(level);
+  std::vector<std::pair<TimePoint, TimePoint>> conversations;  // due, ended
+  for (const workload::TurnSample& turn : level.turns) {
+    if (turn.turn == 0) conversations.emplace_back(turn.intended, ends.at(turn.conversation.value()));
+  }
+  std::ranges::sort(conversations);
+  std::priority_queue<TimePoint, std::vector<TimePoint>, std::greater<>> taken;  // until when each place is
+  std::uint64_t waited = 0;
+  for (const auto& [due, ended] : conversations) {
+    while (!taken.empty() && taken.top() <= due) taken.pop();
+    if (taken.size() >= spec.max_conversations) {
+      taken.pop();
+      ++waited;
+    }
+    taken.push(ended);
+  }
+  return waited;
+}
+
+/// The conversation that was due last, by its id: of open arrivals these count from 0, refused ones included.
+const workload::TurnSample* last_begun(const results::LevelRecord& level) {
+  const workload::TurnSample* last = nullptr;
+  for (const workload::TurnSample& turn : level.turns) {
+    if (turn.turn != 0 || turn.intended < level.started || turn.intended > level.measure_to) continue;
+    if (last == nullptr || turn.conversation > last->conversation) last = &turn;
+  }
+  return last;
 }
 
 }  // namespace
@@ -263,11 +303,9 @@ ArrivalTest test_arrivals(const results::LevelRecord& level, const spec::Arrival
   if (length_s <= 0 || ordered_per_s <= 0) return test;
   test.ordered_per_s = ordered_per_s * area_s / length_s;
   std::vector<Arrival> arrivals;
-  const workload::TurnSample* last = nullptr;  // by its id: of open arrivals these count from 0, refused ones included
   for (const workload::TurnSample& turn : level.turns) {
     if (turn.turn != 0 || turn.intended < level.started || turn.intended > level.measure_to) continue;
     ++test.arrivals;
-    if (last == nullptr || turn.conversation > last->conversation) last = &turn;
     if (turn.sent == TimePoint{} && turn.intended != TimePoint{}) continue;  // never; virtual time begins at 0
     test.latest_ms = std::max(test.latest_ms, to_milliseconds(turn.sent - turn.intended));
     if (turn.sent > level.measure_to) continue;
@@ -277,7 +315,7 @@ ArrivalTest test_arrivals(const results::LevelRecord& level, const spec::Arrival
                         .sent = profile.area_until(to_seconds(turn.sent - level.started))});
   }
   std::ranges::sort(arrivals, {}, &Arrival::due);
-  if (last != nullptr) {
+  if (const workload::TurnSample* const last = last_begun(level)) {
     const std::uint64_t ids = last->conversation.value() + 1;
     // Where arrivals wait for a place a missing id is of a thread that had sent its share of the requests.
     if (spec.when_full == spec::WhenFull::kRefuse && ids > test.arrivals) test.refused = ids - test.arrivals;
@@ -291,6 +329,13 @@ ArrivalTest test_arrivals(const results::LevelRecord& level, const spec::Arrival
   test_gaps(with_gaps(arrivals, spec.kind), spec, (bursts ? spec.burst_size : 1) / ordered_per_s, test);
   test_counts(arrivals, area_s, ordered_per_s / (bursts ? spec.burst_size : 1), test);
   return test;
+}
+
+workload::HeldBack held_back_in(const results::LevelRecord& level, const spec::ArrivalSpec& spec,
+                                double ordered_per_s) {
+  const workload::TurnSample* const last = last_begun(level);
+  if (last == nullptr) return {};
+  return {.sent_late = sent_late(level, spec), .not_sent = waiting_at_the_end(level, spec, ordered_per_s, *last)};
 }
 
 }  // namespace kvist::analysis

@@ -54,8 +54,14 @@ inline constexpr double kAcceptedDistance = 0.05;
 
 /// `ordered_per_s` is the rate that was ordered, without the profile. Arrivals that were refused are known from the
 /// gaps in the conversations' ids and, behind the last of these, from the schedule. Those that waited for a place are
-/// given; of a stored level, which does not have them, only those that were never sent are known, from the schedule.
+/// given; without them only those that were never sent are known, from the schedule (held_back_in() has both).
 [[nodiscard]] ArrivalTest test_arrivals(const results::LevelRecord& level, const spec::ArrivalSpec& spec,
                                         double ordered_per_s, const std::optional<workload::HeldBack>& held_back = {});
+
+/// The arrivals of a stored level that waited for a place, from when its conversations were due and ended. Those of a
+/// load that was divided (agents) may be more: each part has its share of the places, which may be full while others
+/// are not.
+[[nodiscard]] workload::HeldBack held_back_in(const results::LevelRecord& level, const spec::ArrivalSpec& spec,
+                                              double ordered_per_s);
 
 }  // namespace kvist::analysis

@@ -54,8 +54,9 @@ analysis::Measurement measured(const results::LevelRecord& level, const spec::Sw
       analysis::measure(level, sweep.method, &caches, analysis::schedule_of(sweep.workload));
   const spec::ArrivalSpec& arrivals = sweep.workload.arrivals;
   if (arrivals.is_open() && sweep.workload.trace.file.empty()) {
+    const double rate = arrivals.starts_per_second(level.concurrency);
     const analysis::ArrivalTest test =
-        analysis::test_arrivals(level, arrivals, arrivals.starts_per_second(level.concurrency));
+        analysis::test_arrivals(level, arrivals, rate, analysis::held_back_in(level, arrivals, rate));
     measurement.record.remarks.push_back("arrivals " + arrival_text(test));
   }
   return measurement;
