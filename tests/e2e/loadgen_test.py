@@ -319,6 +319,8 @@ def cached_tokens_that_nobody_reports_are_unknown():
         done = loadgen(server.url, "--concurrency", 2, "--requests", 4, "--input-tokens", 20, "--output-tokens", TOKENS, "--output", folder)
         assert "cache    -: the target does not say how many prompt tokens were cached" in done.stdout, done.stdout
         assert json.loads((pathlib.Path(folder) / "summary.json").read_text())["tokens"]["cached"] is None
+        lines = [json.loads(line) for line in (pathlib.Path(folder) / "requests.jsonl").read_text().splitlines()]
+        assert lines and all(line["cached_tokens"] is None and line["prompt_tokens"] > 0 for line in lines), lines[:2]
 
 
 def the_progress_line_leaves_the_window_of_the_metrics_as_it_is():

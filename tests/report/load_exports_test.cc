@@ -18,6 +18,7 @@ namespace {
 
 using analysis::at_ms;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
@@ -121,6 +122,22 @@ TEST(LoadExports, OneRunsFiguresAreEqualInAllFormats) {
   EXPECT_NEAR(aiperf.at("/overall_usage_prompt_cache_read_pct/avg"),
               100 * own.at("/tokens/cached") / own.at("/tokens/prompt"), 1e-9);
   EXPECT_NEAR(own.at("/figures/kv_hit_rate_pct/value"), aiperf.at("/overall_usage_prompt_cache_read_pct/avg"), 1e-6);
+}
+
+TEST(LoadExports, CachedTokensThatNobodyReportsAreNullEverywhere) {
+  LoadRun run = sample_load();
+  for (workload::TurnSample& turn : run.level.turns) turn.cached_tokens = 0;
+  const auto texts_of = [&] {
+    const LoadFigures figures = figures_of(run);
+    const bool reported = reports_cached(run.level);
+    return std::vector{request_line(run, run.level.turns[12], reported), load_summary_json(run, figures),
+                       aiperf_records(run), guidellm_json(run, figures), inference_perf_json(run, figures)};
+  };
+  const std::string number = "\"(cached_tokens|cached|uncached|usage_prompt_cache_read_tokens)\": ?[0-9{]";
+  for (const std::string& text : texts_of()) EXPECT_THAT(text, Not(ContainsRegex(number)));
+  // One that says 0 makes the others' 0 known: those leave the field out where it is 0.
+  run.level.turns[20].reports_cached = true;
+  for (const std::string& text : texts_of()) EXPECT_THAT(text, ContainsRegex(number));
 }
 
 TEST(LoadExports, HaveTheNamesAndTheNestingOfTheirTools) {
@@ -286,7 +303,7 @@ TEST(LoadExports, WithoutUsageTokensCountByChunksAndPromptsAreUnknown) {
   const std::string console = load_summary(run, figures);
   EXPECT_THAT(console, HasSubstr("cache    -: the target does not say"));
   EXPECT_THAT(console, HasSubstr("(the target sends no usage: one token per chunk)"));
-  EXPECT_THAT(request_line(run, run.level.turns[9]), HasSubstr("\"prompt_tokens\":null"));
+  EXPECT_THAT(request_line(run, run.level.turns[9], false), HasSubstr("\"prompt_tokens\":null"));
 }
 
 TEST(LoadSummary, RatesAreOverTheWindowAndItlIsBesideTpot) {
@@ -378,7 +395,7 @@ TEST(LoadOutput, EveryRequestAndEveryTokenIsWritten) {
   const auto written = write_load_files(run, figures_of(run), folder, parse_formats("all").value());
   ASSERT_TRUE(written.has_value()) << written.error().message;
   EXPECT_EQ(written->size(), 7U);
-  const Parsed line(request_line(run, run.level.turns[12]));
+  const Parsed line(request_line(run, run.level.turns[12], true));
   EXPECT_EQ(line.root["gaps_ms"].get_array().size(), 9U);
   EXPECT_NEAR(double(line.root["sent_s"]), 3.5, 1e-9);
   EXPECT_TRUE(bool(line.root["measured"]));
@@ -397,7 +414,7 @@ TEST(LoadOutput, TheClientsCertificateIsWrittenWithItsVerdict) {
   workload::TurnSample& turn = run.level.turns[12];
   turn.late_ms.assign(10, 0.125F);
   turn.unsure_ms = {0, 0.5F};
-  const Parsed line(request_line(run, turn));
+  const Parsed line(request_line(run, turn, true));
   EXPECT_EQ(line.root["late_ms"].get_array().size(), 10U);
   EXPECT_EQ(line.root["unsure_ms"].get_array().size(), 2U);
   const LoadFigures figures = figures_of(run);

@@ -75,7 +75,7 @@ void throughput(JsonWriter& json, const LoadFigures& figures) {
   total(json, "benchmark_duration", "sec", figures.window_s);
 }
 
-void metrics(JsonWriter& json, const std::vector<const TurnSample*>& turns) {
+void metrics(JsonWriter& json, const std::vector<const TurnSample*>& turns, const TurnValue& cached_tokens) {
   metric(json, "request_latency", kMs, samples_of(turns, latency_ms));
   metric(json, "time_to_first_token", kMs, samples_of(turns, ttft_ms));
   metric(json, "time_to_second_token", kMs, samples_of(turns, second_token_ms));
@@ -169,7 +169,7 @@ void record_metadata(JsonWriter& json, const LoadRun& run, const TurnSample& tur
   json.field("was_cancelled", turn.outcome == TurnOutcome::kAbandoned).end_object();
 }
 
-void record_metrics(JsonWriter& json, const TurnSample& turn) {
+void record_metrics(JsonWriter& json, const TurnSample& turn, const TurnValue& cached_tokens) {
   json.key("metrics").begin_object();
   if (turn.outcome == TurnOutcome::kSucceeded) {
     value_field(json, "time_to_first_token", kMs, ttft_ms(turn));
@@ -200,7 +200,7 @@ std::string aiperf_json(const LoadRun& run, const LoadFigures& figures) {
   json.begin_object().field("schema_version", "1.4").field("aiperf_version", "kvist " + run.kvist_version);
   json.field("benchmark_id", run.request_prefix);
   throughput(json, figures);
-  metrics(json, measured_turns(run.level));
+  metrics(json, measured_turns(run.level), cached_tokens_of(run.level));
   input_config(json, run);
   json.key("run_info").begin_object().field("benchmark_id", run.request_prefix).field("trial", 0);
   json.field("random_seed", run.level.seed).field("cli_command", run.command).end_object();
@@ -212,11 +212,12 @@ std::string aiperf_json(const LoadRun& run, const LoadFigures& figures) {
 
 std::string aiperf_records(const LoadRun& run) {
   std::string lines;
+  const TurnValue cached_tokens = cached_tokens_of(run.level);
   for (const TurnSample& turn : run.level.turns) {
     JsonWriter json;
     json.begin_object();
     record_metadata(json, run, turn);
-    record_metrics(json, turn);
+    record_metrics(json, turn, cached_tokens);
     json.key("error");
     if (turn.outcome == TurnOutcome::kFailed) {
       json.begin_object().key("code").null().field("type", "RequestFailed").field("message", turn.error).end_object();

@@ -211,7 +211,8 @@ void metrics(JsonWriter& json, const results::LevelRecord& level, const LoadFigu
 
 class RequestWriter {
  public:
-  RequestWriter(JsonWriter& json, const LoadRun& run) : json_(json), run_(run) {}
+  RequestWriter(JsonWriter& json, const LoadRun& run)
+      : json_(json), run_(run), cached_tokens_(cached_tokens_of(run.level)) {}
 
   void write(std::string_view key, const Turns& turns) {
     json_.key(key).begin_array();
@@ -257,7 +258,7 @@ class RequestWriter {
     info(turn);
     json_.key("input_metrics").begin_object();
     number_field(json_, "text_tokens", prompt_tokens(turn));
-    number_field(json_, "cached_tokens", cached_tokens(turn));
+    number_field(json_, "cached_tokens", cached_tokens_(turn));
     json_.end_object().key("output_metrics").begin_object();
     number_field(json_, "text_tokens", output_tokens(turn));
     json_.end_object();
@@ -267,7 +268,7 @@ class RequestWriter {
     const auto if_done = [done](std::optional<double> value) { return done ? value : std::nullopt; };
     number_field(json_, "request_latency", if_done(turn.latency_ms() * 1e-3));
     number_field(json_, "prompt_tokens", prompt_tokens(turn));
-    number_field(json_, "cached_tokens", cached_tokens(turn));
+    number_field(json_, "cached_tokens", cached_tokens_(turn));
     number_field(json_, "output_tokens", output_tokens(turn));
     number_field(json_, "total_tokens", total_tokens(turn));
     number_field(json_, "time_to_first_token_ms", if_done(ttft_ms(turn)));
@@ -278,6 +279,7 @@ class RequestWriter {
 
   JsonWriter& json_;
   const LoadRun& run_;
+  TurnValue cached_tokens_;
 };
 
 /// How GuideLLM calls the load; nothing where it has no such one (gamma, bursts, ramps).

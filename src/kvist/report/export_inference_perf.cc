@@ -50,8 +50,11 @@ void tokens(JsonWriter& json, const LoadFigures& figures, const std::vector<cons
     json.null();
   } else {
     json.begin_object().field("total", static_cast<double>(t.prompt_tokens));
-    json.field("cached", static_cast<double>(t.cached_tokens));
-    json.field("uncached", static_cast<double>(t.prompt_tokens - std::min(t.prompt_tokens, t.cached_tokens)));
+    const auto known = [&](std::uint64_t tokens) {
+      return t.knows_cached() ? std::optional(static_cast<double>(tokens)) : std::nullopt;
+    };
+    number_field(json, "cached", known(t.cached_tokens));
+    number_field(json, "uncached", known(t.prompt_tokens - std::min(t.prompt_tokens, t.cached_tokens)));
     statistics(json, prompts);
     json.end_object();
   }

@@ -228,7 +228,7 @@ std::string load_summary_json(const LoadRun& run, const LoadFigures& figures) {
   return json.take() + "\n";
 }
 
-std::string request_line(const LoadRun& run, const TurnSample& turn) {
+std::string request_line(const LoadRun& run, const TurnSample& turn, bool reports_cached) {
   JsonWriter json;
   const auto instant = [&](std::string_view key, TimePoint at) {
     json.rounded_field(key, at == TimePoint{} ? std::nullopt : std::optional(to_seconds(at - run.level.started)), 1e9);
@@ -246,7 +246,7 @@ std::string request_line(const LoadRun& run, const TurnSample& turn) {
   instant("last_token_s", turn.last_token);
   instant("ended_s", turn.ended);
   number_or_null(json, "prompt_tokens", turn.has_usage(), turn.prompt_tokens);
-  number_or_null(json, "cached_tokens", turn.has_usage(), turn.cached_tokens);
+  number_or_null(json, "cached_tokens", reports_cached && turn.has_usage(), turn.cached_tokens);
   number_or_null(json, "completion_tokens", turn.has_usage(), turn.completion_tokens);
   json.field("chunks", turn.chunks);
   numbers(json, "gaps_ms", turn.gaps_ms);
@@ -263,7 +263,8 @@ Result<std::vector<std::string>> write_load_files(const LoadRun& run, const Load
   for (const std::string& name : exported_names()) remove_earlier(folder / name);
   remove_earlier(folder / "summary.json");
   OutputFile requests(folder / "requests.jsonl");
-  for (const TurnSample& turn : run.level.turns) requests.append(request_line(run, turn));
+  const bool cached = reports_cached(run.level);
+  for (const TurnSample& turn : run.level.turns) requests.append(request_line(run, turn, cached));
   KVIST_TRY(paths.emplace_back(), requests.finish());
   for (const ExportFormat format : formats) {
     for (const auto& [name, text] : exported_files(format, run, figures)) {

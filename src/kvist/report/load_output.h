@@ -17,8 +17,8 @@ enum class ExportFormat { kVllm, kAiperf, kGuidellm, kInferencePerf };
 
 /// summary.json: the run, its figures with intervals, the client (docs/formats/loadgen-output.md).
 [[nodiscard]] std::string load_summary_json(const LoadRun& run, const LoadFigures& figures);
-/// One line of requests.jsonl: a request with the gap before each of its chunks.
-[[nodiscard]] std::string request_line(const LoadRun& run, const workload::TurnSample& turn);
+/// One line of requests.jsonl: a request with the gap before each of its chunks. `reports_cached` is that of the run.
+[[nodiscard]] std::string request_line(const LoadRun& run, const workload::TurnSample& turn, bool reports_cached);
 
 /// Writes summary.json, requests.jsonl and the files of each format into the folder, which has to exist. Returns their
 /// paths.

@@ -91,6 +91,11 @@ spec::ArrivalSpec ordered_arrivals(const LoadRun& run, double rate_per_s) {
 
 }  // namespace
 
+bool reports_cached(const results::LevelRecord& level) {
+  return std::ranges::any_of(level.turns,
+                             [](const TurnSample& turn) { return turn.reports_cached || turn.cached_tokens > 0; });
+}
+
 bool sent_in_window(const results::LevelRecord& level, const TurnSample& turn) {
   return in_window(level, sent_or_intended(turn));
 }

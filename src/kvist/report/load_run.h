@@ -88,6 +88,10 @@ struct LoadFigures {
 /// Linear in the samples, and the bootstrap of the intervals.
 [[nodiscard]] LoadFigures figures_of(const LoadRun& run);
 
+/// Whether some usage had cached tokens. Who leaves them out where there are none has none; where nobody ever has any,
+/// those of a turn are not known.
+[[nodiscard]] bool reports_cached(const results::LevelRecord& level);
+
 /// Whether a turn was sent within the window; one that never was counts by when it should have been.
 [[nodiscard]] bool sent_in_window(const results::LevelRecord& level, const workload::TurnSample& turn);
 

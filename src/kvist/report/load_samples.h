@@ -28,8 +28,11 @@ using TurnValue = std::function<std::optional<double>(const workload::TurnSample
 [[nodiscard]] inline std::optional<double> prompt_tokens(const workload::TurnSample& turn) {
   return turn.has_usage() ? std::optional<double>(turn.prompt_tokens) : std::nullopt;
 }
-[[nodiscard]] inline std::optional<double> cached_tokens(const workload::TurnSample& turn) {
-  return turn.has_usage() ? std::optional<double>(turn.cached_tokens) : std::nullopt;
+/// Of the turns of this level.
+[[nodiscard]] inline TurnValue cached_tokens_of(const results::LevelRecord& level) {
+  return [known = reports_cached(level)](const workload::TurnSample& turn) {
+    return known && turn.has_usage() ? std::optional<double>(turn.cached_tokens) : std::nullopt;
+  };
 }
 
 /// A value of every measured request, times `factor`.
