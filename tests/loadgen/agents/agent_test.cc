@@ -209,6 +209,16 @@ TEST_F(AgentTest, AChangeHoldsForAllAgentsFromOneInstantOn) {
   EXPECT_GT(fast, 50);
 }
 
+TEST_F(AgentTest, RatesOfAYoungLoadAreOverItsAge) {
+  const std::uint16_t port = add_agent();
+  ASSERT_TRUE(open(remote_options({port})).has_value());
+  on_loop([&] { ASSERT_TRUE(remote_->start(kLevel, kSeed).has_value()); });
+  await([&] { return server_->requests().size() >= 400; });
+  // One second after the start, of the ten that the window has later on.
+  const double started = static_cast<double>(requests_seen());
+  EXPECT_GT(look(port).progress.window.conversation_starts_per_s, 2 * started / 10);
+}
+
 TEST_F(AgentTest, OneLoadAtATimeAndCommandsOutOfTurnAreRefused) {
   const std::uint16_t port = add_agent();
   const std::string load = R"({"load":"a","first":0,"of":2,"order":{}})";

@@ -28,6 +28,8 @@ namespace {
 constexpr std::string_view kAgentLog = "agent";
 /// As of the progress line.
 constexpr Duration kAgentWindow = std::chrono::seconds(10);
+/// In less time too little happens for a rate.
+constexpr Duration kLeastWindow = std::chrono::seconds(1);
 
 /// The value of a query's parameter; empty: it is not there. Nothing is encoded in what coordinators send.
 std::string_view parameter(std::string_view target, std::string_view name) {
@@ -139,7 +141,7 @@ class AgentImpl final : public Agent {
     report.samples_refused = outbox_.refused();
     report.latest_change = latest_change_;
     if (!load_) return report;
-    report.progress = load_->progress(kAgentWindow);
+    report.progress = load_->progress(window());
     report.samples_refused += report.progress.samples_refused;
     const Measured now = measured_ ? *measured_ : measure();
     report.exhausted = now.exhausted;
@@ -147,6 +149,11 @@ class AgentImpl final : public Agent {
     report.client = now.client;
     report.driven = now.driven;
     return report;
+  }
+
+  /// A load that is younger than the window had less time for what the window counts.
+  [[nodiscard]] Duration window() const {
+    return started_at_ ? std::clamp(net::now() - *started_at_, kLeastWindow, kAgentWindow) : kAgentWindow;
   }
 
   /// What is known of the load at the instant from which it sends nothing new.
