@@ -45,6 +45,29 @@ TEST(TraceFile, RowsCanHaveWhatIsNewInATurn) {
               StartsWith("t:2: input_length: the session has 16777325 tokens"));
 }
 
+spec::TraceSpec replayed(spec::TraceLoop loop, spec::TraceSessions sessions = spec::TraceSessions::kFollow) {
+  spec::TraceSpec replay;
+  replay.loop = loop;
+  replay.sessions = sessions;
+  return replay;
+}
+
+// All of them would be sent at the instant of their session's first row.
+TEST(TraceFile, RowsThatFollowNobodyNeedAnInstantEach) {
+  constexpr auto kIgnore = spec::TraceSessions::kIgnore;
+  const auto trace = parse_trace(R"({"session_id": "a", "timestamp": 0, "input_length": 300, "output_length": 40}
+
+{"session_id": "a", "delay": 300, "input_length": 400, "output_length": 20}
+{"session_id": "a", "delay": 300, "input_length": 500, "output_length": 20})",
+                                 "t");
+  ASSERT_TRUE(trace.has_value()) << trace.error().message;
+  EXPECT_TRUE(check_instants(*trace, {}, "f"));
+  EXPECT_THAT(check_instants(*trace, replayed(spec::TraceLoop::kOpen, kIgnore), "f").error().message,
+              HasSubstr("f:3: timestamp: missing; with `sessions: ignore` each row needs one"));
+  EXPECT_TRUE(check_instants(*trace, replayed(spec::TraceLoop::kClosed, kIgnore), "f"));
+  EXPECT_TRUE(check_instants(*parse_trace(kLine, "t"), replayed(spec::TraceLoop::kOpen, kIgnore), "f"));
+}
+
 TEST(TraceFile, WithoutIdsOrInstantsItIsReadAsWhatItTells) {
   const auto trace = parse_trace(R"({"session_id": "a", "input_length": 300, "output_length": 40}
 {"session_id": "a", "delay": 2, "input_length": 400, "output_length": 20}
@@ -55,9 +78,8 @@ TEST(TraceFile, WithoutIdsOrInstantsItIsReadAsWhatItTells) {
   EXPECT_TRUE(trace->requests[1].hash_ids.empty());
   EXPECT_EQ(trace->requests[1].after, (FollowUp{.request = 0, .pause = milliseconds(2)}));
   EXPECT_EQ(trace->requests[2].at, Duration{});
-  EXPECT_THAT(check_instants(*trace, spec::TraceLoop::kOpen, "f").error().message,
-              HasSubstr("f: no row has a timestamp"));
-  EXPECT_TRUE(check_instants(*trace, spec::TraceLoop::kClosed, "f"));
+  EXPECT_THAT(check_instants(*trace, {}, "f").error().message, HasSubstr("f: no row has a timestamp"));
+  EXPECT_TRUE(check_instants(*trace, replayed(spec::TraceLoop::kClosed), "f"));
   EXPECT_TRUE(parse_trace(kLine, "t")->has_instants);
   EXPECT_THAT(parse_trace(std::string(kLine) + R"(
 {"timestamp": 27483, "input_length": 5, "output_length": 5})",

@@ -256,7 +256,7 @@ Result<void> load_content(const LoadgenArguments& a, LoadContent content, LoadOr
     }
   } else {  // known by its content, whatever its name ends with
     KVIST_TRY(workload::Trace loaded, workload::load_trace(a.dataset, {}, {.rows = trace.rows}));
-    KVIST_TRY_VOID(workload::check_instants(loaded, trace.loop, a.dataset));
+    KVIST_TRY_VOID(workload::check_instants(loaded, trace, a.dataset));
     order.input.trace = std::make_shared<const workload::Trace>(std::move(loaded));
   }
   if (content == LoadContent::kTimedTrace) order.level = 1;  // limited by nothing

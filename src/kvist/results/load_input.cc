@@ -62,7 +62,7 @@ Result<workload::LoadInput> load_input(const spec::TraceSpec& trace) {
   if (trace.has_requests()) {
     KVIST_TRY(workload::Trace loaded,
               workload::load_trace(trace.file, {}, {.tokens_per_hash = trace.tokens_per_hash, .rows = trace.rows}));
-    KVIST_TRY_VOID(workload::check_instants(loaded, trace.loop, trace.file));
+    KVIST_TRY_VOID(workload::check_instants(loaded, trace, trace.file));
     input.trace = std::make_shared<const workload::Trace>(std::move(loaded));
     return input;
   }

@@ -1,6 +1,7 @@
 // A trace of requests, as plain values.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -45,6 +46,9 @@ struct Trace {
   std::vector<TraceRequest> requests;
   std::optional<std::uint32_t> tokens_per_hash = {};  ///< where the file says so itself
   bool has_instants = true;                           ///< otherwise `at` is 0 everywhere, and only their order is known
+  /// The line of the first request without an instant of its own, whose `at` is that of the one which it follows; 0:
+  /// each has one.
+  std::size_t line_without_instant = 0;
 
   bool operator==(const Trace&) const = default;
 };

@@ -1,5 +1,7 @@
 #include "kvist/workload/trace_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -94,10 +96,18 @@ Result<Trace> load_trace(const std::string& path, const TraceLimits& limits, con
   return lines.finish(reading);
 }
 
-Result<void> check_instants(const Trace& trace, spec::TraceLoop loop, const std::string& name) {
-  if (trace.has_instants || loop == spec::TraceLoop::kClosed) return {};
+Result<void> check_instants(const Trace& trace, const spec::TraceSpec& replay, const std::string& name) {
+  if (replay.loop == spec::TraceLoop::kClosed) return {};
+  if (!trace.has_instants) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        name + ": no row has a timestamp; it can be replayed in a closed loop (loop: closed, or --concurrency)");
+  }
+  if (replay.sessions == spec::TraceSessions::kFollow || trace.line_without_instant == 0) return {};
   return fail(ErrorCode::kInvalidArgument,
-              name + ": no row has a timestamp; it can be replayed in a closed loop (loop: closed, or --concurrency)");
+              fmt::format("{}:{}: timestamp: missing; with `sessions: ignore` each row needs one, as none waits for "
+                          "the answer that it follows (sessions: follow, or loop: closed)",
+                          name, trace.line_without_instant));
 }
 
 std::string trace_text(const Trace& trace) {

@@ -34,8 +34,8 @@ struct TraceReading {
 [[nodiscard]] Result<Trace> load_trace(const std::string& path, const TraceLimits& limits = {},
                                        const TraceReading& reading = {});
 
-/// An error if a trace without instants is to be replayed at them. `name`: the file's.
-[[nodiscard]] Result<void> check_instants(const Trace& trace, spec::TraceLoop loop, const std::string& name);
+/// An error if a trace is to be replayed at instants that it does not have. `name`: the file's.
+[[nodiscard]] Result<void> check_instants(const Trace& trace, const spec::TraceSpec& replay, const std::string& name);
 
 /// The text of a trace, which parse_trace() reads as the same trace, except that instants are rounded to microseconds,
 /// that a block is taken to have 512 tokens, and that each follow-up has the answer in its prompt.

@@ -264,6 +264,7 @@ Result<Trace> linked_trace(std::vector<TraceLine> lines, const TraceLineParser& 
         return parser.invalid(line.number,
                               "timestamp: expected milliseconds: only a later row of a session can be without");
       }
+      if (trace.line_without_instant == 0) trace.line_without_instant = line.number;
       request.at = trace.requests[request.after->request].at;
       if (!request.after->pause) request.after->pause = Duration{};
     }
