@@ -55,9 +55,9 @@ inline std::string sse(const std::string& json) {
 }
 
 /// The head of a stream, as from the gateway.
-inline void begin_stream(net::HttpExchange& exchange) {
+inline void begin_stream(net::HttpExchange& exchange, std::string type = "text/event-stream") {
   net::Headers headers;
-  headers.add("Content-Type", "text/event-stream");
+  headers.add("Content-Type", std::move(type));
   headers.add("x-kvist-worker", "worker-7");
   headers.add("x-kvist-predicted-cached-tokens", "96");
   exchange.begin_stream(200, std::move(headers));

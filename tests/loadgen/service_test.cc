@@ -188,6 +188,17 @@ TEST_F(ServiceTest, FailuresAreRecordedWithTheirCause) {
   EXPECT_DOUBLE_EQ(on_loop([&] { return service_->snapshot(); }).error_pct, 100);
 }
 
+TEST_F(ServiceTest, TheTypeOfAStreamIsReadInAnyCase) {
+  serve([](std::size_t, auto exchange) {
+    begin_stream(*exchange, "Text/Event-Stream; charset=utf-8");
+    exchange->write(sse(openai::text_chunk(answer_head(), 0, "x")) + "data: [DONE]\n\n");
+    exchange->end_stream();
+  });
+  start(1);
+  await([this] { return service_->recorder().totals().turns_succeeded >= 2; });
+  EXPECT_EQ(on_loop([this] { return service_->recorder().totals().turns_failed; }), 0U);
+}
+
 TEST_F(ServiceTest, ARequestWithoutAnAnswerFailsAfterTheTimeOut) {
   options_.workload.request_timeout = milliseconds(1'500);  // every request is sent in time
   serve([](std::size_t index, auto exchange) {

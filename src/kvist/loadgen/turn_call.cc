@@ -61,8 +61,10 @@ std::string error_text(std::string_view body) {
 }
 
 bool is_event_stream(const net::Headers& headers) {
-  const std::optional<std::string_view> type = headers.find("Content-Type");
-  return type && type->starts_with("text/event-stream");
+  constexpr std::string_view kStream = "text/event-stream";
+  const std::string_view type = headers.find("Content-Type").value_or("");
+  // Names of types are equal in any case (RFC 9110, 8.3.1).
+  return net::equals_no_case(type.substr(0, kStream.size()), kStream);
 }
 
 }  // namespace
