@@ -102,6 +102,26 @@ TEST(LevelAnalysis, GoodTurnsKeepTheLimitsFromWhenTheyWereDue) {
   EXPECT_DOUBLE_EQ(open.exact.good_pct.value(), 25);
 }
 
+TEST(LevelAnalysis, AnAnswerInOneChunkIsNeitherGoodNorBadByItsTpot) {
+  results::LevelRecord level = window_of_ten_seconds();
+  level.turns = {turn_sent_at(12'000, 100, {20}), turn_sent_at(12'000, 100, {90}), turn_sent_at(12'000, 100, {}),
+                 turn_sent_at(12'000, 700, {}), turn_sent_at(12'000, 100, {})};
+  level.turns[2].completion_tokens = level.turns[3].completion_tokens = 5;
+  level.turns[4].completion_tokens = 1;  // of one token there is no TPOT that could be too long
+  const spec::MethodSpec method{
+      .goodput = {.ttft = std::chrono::milliseconds(600), .tpot = std::chrono::milliseconds(50)}};
+  const LevelAnalysis a = analyse(level, method);
+  EXPECT_DOUBLE_EQ(a.exact.goodput_per_s.value(), 0.2);
+  EXPECT_DOUBLE_EQ(a.exact.good_pct.value(), 50) << "too late is bad, whatever its TPOT";
+  EXPECT_EQ(a.exact.tpot_ms.count, 2U);
+  level.turns = {level.turns[2]};
+  const LevelAnalysis unknown = analyse(level, method);
+  EXPECT_FALSE(unknown.exact.goodput_per_s.has_value());
+  EXPECT_FALSE(unknown.exact.good_pct.has_value());
+  const LevelAnalysis by_ttft = analyse(level, {.goodput = {.ttft = std::chrono::milliseconds(600)}});
+  EXPECT_DOUBLE_EQ(by_ttft.exact.good_pct.value(), 100);
+}
+
 TEST(LevelAnalysis, ALevelWithoutSamplesHasNoFigures) {
   const LevelAnalysis a = analyse({}, {});
   EXPECT_EQ(a.exact.ttft_ms.count, 0U);

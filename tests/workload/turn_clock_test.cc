@@ -76,6 +76,15 @@ TEST(TurnClock, TpotNeedsTwoTokens) {
   EXPECT_FALSE(clock.finish(TurnOutcome::kSucceeded, "", at(11)).tpot_ms().has_value());
 }
 
+TEST(TurnClock, TpotOfTokensThatCameTogetherIsUnknown) {
+  TurnClock clock(ConversationId(0), 0, at(0));
+  clock.on_chunk("all of it", at(10));
+  clock.on_usage(10, 0, 4);
+  const TurnSample sample = clock.finish(TurnOutcome::kSucceeded, "", at(11));
+  EXPECT_TRUE(sample.hides_tpot());
+  EXPECT_FALSE(sample.tpot_ms().has_value()) << "not 0, which every limit would hold";
+}
+
 TEST(TurnClock, TheLastSentReadingCounts) {
   TurnClock clock(ConversationId(0), 0, at(0));
   clock.on_sent(at(1));

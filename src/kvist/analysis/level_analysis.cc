@@ -104,15 +104,17 @@ void add_rates(const results::LevelRecord& level, ExactFigures& exact) {
   exact.conversation_starts_per_s = started / exact.window_s;
 }
 
-/// Whether a turn kept the limits; one that failed did not. Where turns are due by a schedule, what they waited before
-/// they were sent counts: otherwise a limit on how many are sent at once would make any rate good.
-bool is_good(const TurnSample& turn, const spec::GoodputSpec& limits, Schedule schedule) {
+/// Whether a turn kept the limits; one that failed did not. Nothing: one that may or may not have kept that of TPOT.
+/// Where turns are due by a schedule, what they waited before they were sent counts: otherwise a limit on how many are
+/// sent at once would make any rate good.
+std::optional<bool> is_good(const TurnSample& turn, const spec::GoodputSpec& limits, Schedule schedule) {
   if (turn.outcome != TurnOutcome::kSucceeded || !has_first_token(turn)) return false;
   const bool open = schedule == Schedule::kOpen;
   const double ttft_ms = open ? turn.ttft_from_schedule_ms() : turn.ttft_ms();
   const double latency_ms = open ? turn.latency_from_schedule_ms() : turn.latency_ms();
   if (limits.ttft && ttft_ms > to_milliseconds(*limits.ttft)) return false;
   if (limits.latency && latency_ms > to_milliseconds(*limits.latency)) return false;
+  if (limits.tpot && turn.hides_tpot()) return std::nullopt;
   const std::optional<double> tpot = turn.tpot_ms();
   return !limits.tpot || !tpot || *tpot <= to_milliseconds(*limits.tpot);
 }
@@ -121,14 +123,17 @@ void add_goodput(const results::LevelRecord& level, const spec::GoodputSpec& lim
                  ExactFigures& exact) {
   if (!limits.is_given() || exact.window_s <= 0) return;
   double ended = 0;
+  double judged = 0;
   double good = 0;
   for (const TurnSample& turn : level.turns) {
     if (turn.outcome == TurnOutcome::kAbandoned || !in_window(level, turn.ended)) continue;
     ++ended;
-    good += is_good(turn, limits, schedule) ? 1 : 0;
+    const std::optional<bool> verdict = is_good(turn, limits, schedule);
+    judged += verdict ? 1 : 0;
+    good += verdict.value_or(false) ? 1 : 0;
   }
-  exact.goodput_per_s = good / exact.window_s;
-  if (ended > 0) exact.good_pct = 100 * good / ended;
+  if (judged > 0 || ended == 0) exact.goodput_per_s = good / exact.window_s;
+  if (judged > 0) exact.good_pct = 100 * good / judged;
 }
 
 void add_exact_figures(const results::LevelRecord& level, LevelAnalysis& analysis) {

@@ -57,7 +57,7 @@ struct ExactFigures {
   std::optional<double> conversation_starts_per_s;
   std::optional<double> goodput_per_s;  ///< turns that ended within the method's limits, from when they were due where
                                         ///< they have a schedule; nothing without limits
-  std::optional<double> good_pct;       ///< of the turns that ended, successful or not
+  std::optional<double> good_pct;       ///< of the turns that ended, successful or not, and can be judged
 };
 
 /// Cached tokens as a share of all prompt tokens, over the whole level including warm-up and drain, because the

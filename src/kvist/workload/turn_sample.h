@@ -62,9 +62,11 @@ struct TurnSample {
   [[nodiscard]] std::uint32_t output_tokens() const {
     return completion_tokens > 0 ? completion_tokens : counted_tokens > 0 ? counted_tokens : chunks;
   }
-  /// (last token - first token) / (tokens - 1); nothing with fewer than two tokens.
+  /// Several tokens came in one chunk: nobody knows how far apart they were.
+  [[nodiscard]] bool hides_tpot() const { return chunks == 1 && output_tokens() > 1; }
+  /// (last token - first token) / (tokens - 1); nothing with fewer than two tokens, or if all came in one chunk.
   [[nodiscard]] std::optional<double> tpot_ms() const {
-    if (output_tokens() < 2) return std::nullopt;
+    if (output_tokens() < 2 || hides_tpot()) return std::nullopt;
     return to_milliseconds(last_token - first_token) / (output_tokens() - 1);
   }
   /// The mean of the gaps between content chunks; nothing with fewer than two chunks. Does not need the gaps
