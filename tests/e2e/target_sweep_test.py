@@ -2,6 +2,7 @@
 comparisons that must be refused."""
 import json
 import pathlib
+import re
 import sqlite3
 import subprocess
 import tempfile
@@ -83,7 +84,11 @@ def two_endpoints_are_two_arms_and_what_they_do_not_tell_is_unknown():
             assert own["headline"]["ttft_p50_ms"]["value"] > 0
         figures = report["kvist"]["comparison"]["levels"][0]
         assert figures["mode"] == "b" and figures["ttft_p50_ms"]["pairs"] == 3 and figures["ttft_p50_ms"]["detectable_pct"] > 0
-        assert "| - |" in (results / "report.md").read_text()
+        markdown = (results / "report.md").read_text()
+        assert "| - |" in markdown
+        # Nobody knows their workers: neither how fast their engines ran nor what their counters say of hits.
+        assert "- **Time:** wall-clock as measured" in markdown and "ran at different speeds" not in markdown, markdown
+        assert re.search(r" done: .* KV hit rate \d", output) and "KV hit rate none" not in output, output
         # Each measurement's conversations begin with a text of their own, and share what they share.
         assert all(m["vllm:prompt_tokens_total"] > 0 for m in map(metrics, workers))
         hits = rows(results, "SELECT sum(cached_tokens) > 0 FROM turns GROUP BY level")

@@ -110,6 +110,15 @@ TEST(Markdown, TheMethodIsPrintedAsItWas) {
   EXPECT_THAT(markdown, Not(HasSubstr("model time")));
 }
 
+TEST(Markdown, OfATargetThatRanAlreadyNobodyKnowsTheTimeScale) {
+  spec::SweepSpec sweep = sample_sweep();
+  sweep.target.url = "http://10.0.0.1:8000";
+  sweep.deployment.workers.clear();
+  const std::string markdown = render_markdown(sample_run(), sweep);
+  EXPECT_THAT(markdown, HasSubstr("- **Time:** wall-clock as measured, the target's engines at their own speed\n"));
+  EXPECT_THAT(markdown, Not(HasSubstr("Time scale")));
+}
+
 TEST(Markdown, TheMethodOfAReplayNamesItsTrace) {
   spec::SweepSpec sweep = sample_sweep();
   sweep.workload.trace = {.file = "/data/chat.jsonl", .loop = spec::TraceLoop::kOpen, .speed = 2};

@@ -171,6 +171,7 @@ TEST_F(SweepRunnerTest, LeavesResultsAndReportBehind) {
   }
   EXPECT_FALSE(outcome.table.empty());
   EXPECT_THAT(progress_, Contains(HasSubstr("kv 3: snapshot 2/2")));
+  EXPECT_THAT(progress_, Contains(HasSubstr("0 failed, KV hit rate 64.0 %, TTFT p50 ")));
 
   const results::RunRecord run = stored(outcome);
   EXPECT_EQ(run.name, "test");

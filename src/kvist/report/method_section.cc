@@ -62,6 +62,9 @@ Duration scaled(Duration duration, double scale) {
 render::Text time_scale_item(const analysis::RunAnalysis& analysis) {
   const spec::MethodSpec& method = analysis.sweep().method;
   if (analysis.run().simulated) return item("Time:", "virtual; engines at the speed of their model");
+  if (analysis.sweep().deployment.workers.empty()) {
+    return item("Time:", "wall-clock as measured, the target's engines at their own speed");
+  }
   const std::optional<double> scale = analysis.time_scale();
   if (!scale) {
     return item("Time scale:", time_scales(analysis) +

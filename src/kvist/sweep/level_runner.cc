@@ -7,6 +7,7 @@
 #include "kvist/analysis/repetitions.h"
 #include "kvist/net/event_loop.h"
 #include "kvist/net/time_of_day.h"
+#include "kvist/render/figures.h"
 #include "kvist/report/level_line.h"
 
 namespace kvist::sweep {
@@ -36,15 +37,9 @@ std::size_t count(const std::vector<workload::TurnSample>& turns, workload::Turn
   return static_cast<std::size_t>(std::ranges::count(turns, outcome, &workload::TurnSample::outcome));
 }
 
-/// "hit rate 91.3 %" over a whole level, by the workers' counters.
-std::string hit_rate(const std::vector<results::WorkerLevelRecord>& workers) {
-  double hits = 0;
-  double queries = 0;
-  for (const auto& worker : workers) {
-    hits += static_cast<double>(worker.prefix_hit_tokens);
-    queries += static_cast<double>(worker.prefix_query_tokens);
-  }
-  return queries > 0 ? fmt::format("{:.1f} %", 100 * hits / queries) : "none";
+/// The client's, as in the report: a target that runs already may have no workers that anybody knows.
+std::string hit_rate(const analysis::HitRate& rate) {
+  return rate.client_pct ? fmt::format("{:.1f} %", *rate.client_pct) : std::string(render::kMissing);
 }
 
 }  // namespace
@@ -193,10 +188,11 @@ Result<void> LevelRunner::hand_on(const LevelProcedure& procedure, const KeepLev
     results::LevelRecord& record = measured.record;
     record.client = summarise_client(measured.client_load, measured.client_time, record);
     KVIST_TRY_VOID(load_.complete(record));
+    const analysis::MeasuredLevel level = analysis::merge_repetitions({analysis::measure(record, method_)});
     progress_(fmt::format("{}: done: {} turns, {} failed, KV hit rate {}, {}",
                           title_of(measured.level, method_.repetitions), record.turns.size(),
-                          count(record.turns, workload::TurnOutcome::kFailed), hit_rate(record.workers),
-                          report::level_line(analysis::merge_repetitions({analysis::measure(record, method_)}))));
+                          count(record.turns, workload::TurnOutcome::kFailed), hit_rate(level.analysis.hit_rate),
+                          report::level_line(level)));
     KVIST_TRY_VOID(keep(record));
   }
   return {};
