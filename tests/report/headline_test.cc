@@ -318,8 +318,15 @@ TEST(EstimateText, AColumnHasTheDigitsThatAreKnown) {
   EXPECT_EQ(decimals({{9.49, {}}, {123, {}}}), 2);  // without an interval, three digits of the smallest
   EXPECT_EQ(decimals({{31.5, {}}, {123, {}}}), 1);
   EXPECT_EQ(decimals({{0, {}}, {2'825.6, {}}}), 0) << "a level that gave nothing makes no digits known";
-  EXPECT_EQ(decimals({{1.5, {{1.4999, 1.5001}}}}), 2);  // never more than two
+  EXPECT_EQ(decimals({{245, {{244.9999, 245.0001}}}}), 2);  // never more than two, or four digits
+  EXPECT_EQ(decimals({{1.5, {{1.4999, 1.5001}}}}), 3);
+  EXPECT_EQ(decimals({{0.05213, {{0.05190, 0.05241}}}}), 5) << "of seconds the same digits as of milliseconds";
+  EXPECT_EQ(decimals({{0.0524, {{0.049, 0.056}}}, {0.61, {{0.55, 0.67}}}}), 3);
+  EXPECT_EQ(decimals({{0.0524, {}}}), 4);
+  EXPECT_EQ(decimals({{1e-9, {{0.9e-9, 1.1e-9}}}}), 6);
   EXPECT_EQ(decimals({{}, {}}), 0);
+  EXPECT_EQ(estimate_cell({.value = 0.05213, .interval = {{0.0519, 0.05241}}}, 5, "s"),
+            "0.05213s (0.05190 to 0.05241)");
   EXPECT_EQ(estimate_cell({.value = 9.4912, .interval = {{9.31, 9.66}}}, 2, "ms"), "9.49ms (9.31 to 9.66)");
   EXPECT_EQ(estimate_cell({}, 2, "ms"), "-");
   EXPECT_EQ(gain_cell({.value = -0.01, .interval = {{-3.25, 3}}}), "0.0% (-3.2 to 3.0)");

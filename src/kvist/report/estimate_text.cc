@@ -12,16 +12,24 @@
 namespace kvist::report {
 namespace {
 
-constexpr int kMostDecimals = 2;
+/// Of a figure of 0.000123 and an interval of nothing there are this many.
+constexpr int kMostDecimals = 6;
+/// Digits that a figure has at most; two decimals it may have in any case.
+constexpr int kMostDigits = 4;
 
 /// The decimals with which `half_width` has two digits if they begin with 1 or 2, otherwise one.
 int decimals_for(double half_width) {
   return static_cast<int>(std::floor(-std::log10(half_width / 3))) + 1;
 }
 
+/// The decimals with which `value` has so many digits.
+int decimals_for_digits(double value, int digits) {
+  return digits - 1 - static_cast<int>(std::floor(std::log10(value)));
+}
+
 int decimals_for_value(double value) {
-  if (!std::isfinite(value)) return 0;
-  return value < 10 ? 2 : value < 100 ? 1 : 0;
+  constexpr int kDigits = 3;
+  return std::isfinite(value) ? std::min(decimals_for_digits(value, kDigits), kMostDigits) : 0;
 }
 
 std::string number(double value, int decimals) {
@@ -49,7 +57,9 @@ int decimals_of(std::span<const analysis::Estimate> column) {
     if (half > 0) narrowest = std::min(narrowest, half);
   }
   const int decimals = std::isfinite(narrowest) ? decimals_for(narrowest) : decimals_for_value(smallest);
-  return std::clamp(decimals, 0, kMostDecimals);
+  // Seconds need more decimals than milliseconds for the same digits.
+  const int most = std::isfinite(smallest) ? std::max(2, decimals_for_digits(smallest, kMostDigits)) : 2;
+  return std::clamp(decimals, 0, std::min(most, kMostDecimals));
 }
 
 std::string estimate_cell(const analysis::Estimate& value, int decimals, std::string_view unit) {
