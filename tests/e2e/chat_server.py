@@ -9,10 +9,11 @@ TOKENS = 6
 
 
 class ChatServer:
-    """Answers each chat with TOKENS chunks, gap_s apart; without usage if it is told so. Keeps what it was asked."""
+    """Answers each chat with TOKENS chunks, gap_s apart; without usage if it is told so. Of all requests after the first `answers` it says nothing
+    more than the first chunk. Keeps what it was asked."""
 
-    def __init__(self, usage=True, refuse_quoting=None, gap_s=GAP_S, cached=True):
-        self.requests, self.lock = [], threading.Lock()
+    def __init__(self, usage=True, refuse_quoting=None, gap_s=GAP_S, cached=True, answers=None, content_type="text/event-stream"):
+        self.requests, self.lock, self.answers = [], threading.Lock(), answers
         server = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -26,10 +27,11 @@ class ChatServer:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 with server.lock:
                     server.requests.append((self.path, dict(self.headers), body))
+                    hangs = server.answers is not None and len(server.requests) > server.answers
                 if refuse_quoting:
                     return self.refuse(f"no access with {self.headers[refuse_quoting]}")
                 self.send_response(200)
-                self.send_header("Content-Type", "text/event-stream")
+                self.send_header("Content-Type", content_type)
                 self.send_header("Transfer-Encoding", "chunked")
                 self.end_headers()
                 chat = "messages" in body
@@ -38,6 +40,8 @@ class ChatServer:
                 for i in range(TOKENS):
                     time.sleep(gap_s)
                     self.chunk({"choices": [{"index": 0, "delta": {"content": f"w{i} "}} if chat else {"index": 0, "text": f"w{i} "}]})
+                    if hangs:
+                        threading.Event().wait()
                 if usage:
                     details = {"prompt_tokens_details": {"cached_tokens": 10}} if cached else {}
                     self.chunk({"choices": [], "usage": {"prompt_tokens": 40, "completion_tokens": TOKENS, "total_tokens": 40 + TOKENS, **details}})

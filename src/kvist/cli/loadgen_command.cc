@@ -77,6 +77,17 @@ class LoadgenRun {
     service_.stop(true, [this] { loop_.stop(); });
   }
 
+  /// SIGINT or SIGTERM: ends the load. Who waits for its last answers has to know that it need not be waited for.
+  void interrupt() {
+    const bool first = !ending_;
+    end();
+    if (const std::uint32_t left = service_.in_flight(); first && left > 0) {
+      telemetry::log_info("loadgen", fmt::format("interrupted: nothing new is sent; again to give up {} requests in "
+                                                 "flight, which may take {:g} s",
+                                                 left, to_seconds(order_.workload.request_timeout)));
+    }
+  }
+
   /// What the load says of itself as of its stop: of one on other machines, once that is known here.
   void read_load() {
     was_exhausted_ = service_.is_exhausted();
@@ -320,6 +331,13 @@ Result<std::unique_ptr<dashboard::Dashboard>> start_dashboard(const LoadgenArgum
   return dashboard::Dashboard::start(std::move(options));
 }
 
+/// Ends the load at a signal, and with a second one what it still waits for.
+void end_load_on_signals(net::EventLoop& loop, LoadgenRun& run) {
+  loop.on_termination([&run] { run.interrupt(); });
+  loop.on_repeated_termination([&run] { run.interrupt(); });
+  outlive_terminal(loop, [&run] { run.end(); });
+}
+
 /// Writes the files and prints the summary. `given_up`: what the load says of that.
 Result<void> conclude(const LoadgenArguments& arguments, const LoadOrder& order, const report::LoadRun& record,
                       const std::optional<std::string>& given_up) {
@@ -352,8 +370,7 @@ Result<void> run_on_agents(const LoadgenArguments& arguments, const LoadOrder& o
   const auto watch = std::make_shared<loadgen::LoadWatch>();
   watch->attach(loop, *load);
   LoadgenRun run(loop, *load, order);
-  loop.on_termination([&run] { run.end(); });
-  outlive_terminal(loop, [&run] { run.end(); });
+  end_load_on_signals(loop, run);
   KVIST_TRY(const auto board, start_dashboard(arguments, order, watch));
   if (board || arguments.port) print_line(fmt::format("ready http={}", board ? board->port() : load->port()));
   if (board) print_line("dashboard " + board->url());
@@ -389,8 +406,7 @@ Result<void> run_loadgen(const LoadgenArguments& arguments) {
   const auto watch = std::make_shared<loadgen::LoadWatch>();
   KVIST_TRY(const std::unique_ptr<loadgen::Load> service, make_load(loop, options, arguments.threads, *watch));
   LoadgenRun run(loop, *service, order);
-  loop.on_termination([&run] { run.end(); });
-  outlive_terminal(loop, [&run] { run.end(); });
+  end_load_on_signals(loop, run);
   KVIST_TRY(const auto board, start_dashboard(arguments, order, watch));
   print_line(fmt::format("ready http={}", board ? board->port() : service->port()));
   if (board) print_line("dashboard " + board->url());
