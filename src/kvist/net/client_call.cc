@@ -291,7 +291,8 @@ PieceAge ClientCall::piece_age(HttpCall::Bytes which) {
   const Duration quiet = std::max(Duration(), read_at_ - connection_->quiet_until());
   const std::optional<TimePoint> arrived = connection_->arrived();
   // A stamp from before the loop last looked is one of a clock that was set meanwhile.
-  if (!arrived || *arrived > read_at_ || read_at_ - *arrived > quiet + kClockTolerance) return {.at_most = quiet};
+  const Duration unread = std::clamp(read_at_ - connection_->came_after(), Duration(), quiet);
+  if (!arrived || *arrived > read_at_ || read_at_ - *arrived > quiet + kClockTolerance) return {.at_most = unread};
   const Duration age = read_at_ - *arrived;
   // Behind a chunk of the transfer encoding comes a line break.
   constexpr std::size_t kLineBreak = 2;
@@ -299,7 +300,7 @@ PieceAge ClientCall::piece_age(HttpCall::Bytes which) {
     return {.at_least = age, .at_most = age, .stamped = true};
   }
   if (!one_packet_) one_packet_ = connection_->was_one_packet();
-  return {.at_least = age, .at_most = *one_packet_ ? age : std::max(age, quiet), .stamped = true};
+  return {.at_least = age, .at_most = *one_packet_ ? age : std::max(age, unread), .stamped = true};
 }
 
 void ClientCall::resume() {

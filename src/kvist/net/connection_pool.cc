@@ -54,7 +54,10 @@ void ClientConnection::leave_pool() {
 
 ConnectionPool::ConnectionPool(LoopImpl& loop, HttpClientOptions options)
     : loop_(loop), options_(options), sweep_timer_(loop.timers()) {
-  if (options_.stamp_reads) stamping_ = ReceiveStamps::keep_stamping();
+  if (options_.stamp_reads) {
+    stamping_ = ReceiveStamps::keep_stamping();
+    loop_.watch_wakeups();
+  }
   for (const std::string& address : options_.source_addresses) {
     if (const std::optional<Endpoint> source = numeric_endpoint(address, 0)) sources_.push_back(*source);
   }

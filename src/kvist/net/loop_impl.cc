@@ -22,6 +22,8 @@ constexpr std::size_t kEvents = 1'024;
 /// The most chunks of streams that are handled before new requests are looked for again: less than a millisecond.
 constexpr std::size_t kBulkAtOnce = 32;
 constexpr std::size_t kUrgentAtOnce = 256;
+/// A sleep that begins so soon after a look is as if it began with it: half of what a wake-up may take anyway.
+constexpr Duration kAtOnce = std::chrono::microseconds(100);
 /// The places of a queue that are given up together.
 constexpr std::size_t kForgottenAtOnce = 4'096;
 
@@ -269,6 +271,7 @@ void LoopImpl::note_events(const epoll_event* events, int count) {
     constexpr std::uint32_t kGone = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
     if ((events[i].events & (EPOLLIN | kGone)) != 0 && !std::exchange(watched.readable_, true)) {
       watched.quiet_until_ = looked_;
+      watched.came_after_ = std::max(looked_, came_after_);
     }
     if ((events[i].events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0) watched.writable_ = true;
     if ((events[i].events & kGone) != 0) watched.hung_up_ = true;
@@ -287,11 +290,31 @@ void LoopImpl::wait(bool may_sleep) {
       if (!forever) timeout = timers_.next() - before;
     }
   }
-  const int count = wait_for_events(epoll_.get(), events_, forever ? std::nullopt : std::optional(timeout));
+  const std::optional<Duration> limit = forever ? std::nullopt : std::optional(timeout);
+  const bool sleeps = watches_wakeups_ && (forever || timeout > Duration());
+  const int count = sleeps ? sleep(limit) : wait_for_events(epoll_.get(), events_, limit);
   asleep_.store(false);
   note_events(events_.data(), count);
   // If there were more events than were asked for, the others are told the next time.
-  if (count < static_cast<int>(events_.size())) looked_ = before;
+  if (count >= static_cast<int>(events_.size())) return;
+  looked_ = before;
+  came_after_ = std::max(came_after_, before);
+}
+
+// A loop that sleeps could not have read anything sooner than its first event, which wakes it. So how long it slept is
+// nothing that an event may have waited; how long it took to wake up is.
+int LoopImpl::sleep(std::optional<Duration> timeout) {
+  const TimePoint before = now();
+  if (const int count = wait_for_events(epoll_.get(), events_, Duration()); count != 0) return count;
+  came_after_ = before;
+  const std::optional<RunQueueTime> asleep = run_queue_.read();
+  const TimePoint asked = now();
+  const int count = wait_for_events(epoll_.get(), events_, timeout);
+  const TimePoint after = now();
+  // A stop or a preemption between the look and the sleep, or a stop that broke the sleep off, is no time asleep.
+  if (count < 0 || asked - before > kAtOnce) return count;
+  came_after_ = std::max(before, woken_at(asleep, run_queue_.read(), after).value_or(before));
+  return count;
 }
 
 void LoopImpl::on_termination(std::function<void()> handler) {

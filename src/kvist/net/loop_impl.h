@@ -19,6 +19,7 @@
 #include "kvist/net/event_loop.h"
 #include "kvist/net/http_date.h"
 #include "kvist/net/name_resolver.h"
+#include "kvist/net/run_queue.h"
 #include "kvist/net/socket.h"
 #include "kvist/net/timer_queue.h"
 
@@ -50,6 +51,9 @@ class Watched {
   [[nodiscard]] LoopImpl& loop() const { return loop_; }
   /// What can be read now was not there yet at this instant: the loop looked after it, and saw nothing.
   [[nodiscard]] TimePoint quiet_until() const { return quiet_until_; }
+  /// What can be read now came after this instant, which is not before quiet_until(): while the loop slept since then,
+  /// the first of it would have woken it. Known of a loop that watches its wake-ups; otherwise quiet_until().
+  [[nodiscard]] TimePoint came_after() const { return came_after_; }
 
   bool readable_ = false;
   bool writable_ = false;
@@ -65,6 +69,7 @@ class Watched {
   std::size_t queued_at_ = kNone;  // in one of the loop's two queues
   bool queued_urgent_ = false;
   TimePoint quiet_until_;
+  TimePoint came_after_;
 };
 
 /// Something with bytes to send, which are sent when the present handler has returned.
@@ -115,6 +120,10 @@ class LoopImpl {
   /// The field Date of an answer that is sent now.
   [[nodiscard]] std::string_view date_line() { return date_.line(std::time(nullptr)); }
 
+  /// From now on it is known when the loop was woken (Watched::came_after()), which costs three system calls for each
+  /// time that it sleeps.
+  void watch_wakeups() { watches_wakeups_ = true; }
+
   [[nodiscard]] TimerQueue& timers() { return timers_; }
   [[nodiscard]] NameResolver& resolver() { return resolver_; }
   void on_termination(std::function<void()> handler);
@@ -138,6 +147,7 @@ class LoopImpl {
   void run_timers();
   void flush_all();
   void wait(bool may_sleep);
+  int sleep(std::optional<Duration> timeout);
   void on_signal();
 
   UniqueFd epoll_;
@@ -152,6 +162,9 @@ class LoopImpl {
   std::vector<epoll_event> events_;
   TimePoint looked_ =
       now();  // an instant after which the loop asked for events, got all, and has not asked again but once
+  bool watches_wakeups_ = false;
+  RunQueue run_queue_;
+  TimePoint came_after_ = now();  // what the next look shows, or what woke the loop before it, came after this instant
   std::unique_ptr<char[]> read_buffer_;
   static constexpr std::size_t kSpareQueueBytes = 16U << 10;
   std::string spare_queue_;  // empty, with memory

@@ -57,6 +57,7 @@ class TcpConnection : public Watched, public Flushed, public std::enable_shared_
   [[nodiscard]] bool was_one_packet();
   /// When the write began in which the socket took the last bytes. Requires: stamp_reads().
   [[nodiscard]] TimePoint write_began() const { return write_began_; }
+  using Watched::came_after;
   using Watched::quiet_until;
   /// Whether the TLS handshake is under way. What is sent meanwhile waits.
   [[nodiscard]] bool in_handshake() const;
