@@ -306,6 +306,18 @@ TEST(LoadExports, WithoutUsageTokensCountByChunksAndPromptsAreUnknown) {
   EXPECT_THAT(request_line(run, run.level.turns[9], false), HasSubstr("\"prompt_tokens\":null"));
 }
 
+TEST(LoadSummary, SaysHowManyAnswersHaveNoUsage) {
+  LoadRun run = sample_load();
+  for (std::size_t i = 60; i < 64; ++i) {
+    run.level.turns[i].prompt_tokens = run.level.turns[i].cached_tokens = run.level.turns[i].completion_tokens = 0;
+  }
+  const LoadFigures figures = figures_of(run);
+  const std::string all = std::to_string(figures.totals.succeeded);
+  const std::string console = load_summary(run, figures);
+  EXPECT_THAT(console, HasSubstr("(4 of " + all + " answers have no usage: one token per chunk)"));
+  EXPECT_THAT(console, HasSubstr("cache    -: 4 of " + all + " answers do not say how many prompt tokens there were"));
+}
+
 TEST(LoadSummary, RatesAreOverTheWindowAndItlIsBesideTpot) {
   const LoadRun run = sample_load();
   const LoadFigures figures = figures_of(run);

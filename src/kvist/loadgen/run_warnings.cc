@@ -31,8 +31,8 @@ void RunWarnings::on_finished(const workload::RecorderTotals& totals, bool count
   if (missing_usage_warned_ || totals.missing_usage == missing_usage_before_) return;
   missing_usage_warned_ = true;
   telemetry::log_warning(kLoadLog,
-                         fmt::format("the target sends no usage: tokens of answers count by {}, prompt and cached "
-                                     "tokens are unknown",
+                         fmt::format("an answer has no usage: its tokens count by {}, its prompt and cached tokens are "
+                                     "unknown (further ones are counted)",
                                      counts_tokens ? "the tokenizer" : "chunks"));
 }
 

@@ -32,18 +32,28 @@ std::string turns_line(const LoadFigures& figures) {
                      t.abandoned, figures.window_s);
 }
 
+/// " (the target sends no usage: one token per chunk)"; empty: it sends it with each answer.
+std::string usage_note(const LoadRun& run, const LoadTotals& totals) {
+  if (totals.without_usage == 0) return {};
+  const char* const counted = run.tokenizer_sha256.empty() ? "one token per chunk" : "by the tokenizer";
+  if (totals.without_usage == totals.succeeded) return fmt::format(" (the target sends no usage: {})", counted);
+  return fmt::format(" ({} of {} answers have no usage: {})", count(totals.without_usage), count(totals.succeeded),
+                     counted);
+}
+
 std::string rates_line(const LoadRun& run, const LoadFigures& figures) {
-  const char* const counted = run.tokenizer_sha256.empty() ? " (the target sends no usage: one token per chunk)"
-                                                           : " (the target sends no usage: by the tokenizer)";
   return fmt::format("rates    {} turns/s, {} conversation starts/s, {} output tokens/s{}\n",
                      rate(figures.exact().turns_per_s, 2), rate(figures.exact().conversation_starts_per_s, 2),
-                     rate(figures.output_tokens_per_s, 1), figures.totals.without_usage > 0 ? counted : "");
+                     rate(figures.output_tokens_per_s, 1), usage_note(run, figures.totals));
 }
 
 std::string cache_line(const LoadFigures& figures) {
   const LoadTotals& t = figures.totals;
-  if (t.without_usage > 0 || t.prompt_tokens == 0)
-    return "cache    -: the target does not say how many prompt tokens it had\n";
+  if (t.without_usage > 0 && t.prompt_tokens > 0) {
+    return fmt::format("cache    -: {} of {} answers do not say how many prompt tokens there were\n",
+                       count(t.without_usage), count(t.succeeded));
+  }
+  if (t.prompt_tokens == 0) return "cache    -: the target does not say how many prompt tokens it had\n";
   if (!t.knows_cached()) {
     return "cache    -: the target does not say how many prompt tokens were cached (vLLM: "
            "--enable-prompt-tokens-details)\n";
