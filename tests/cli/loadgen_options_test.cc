@@ -125,6 +125,12 @@ TEST_F(LoadgenOptions, PromptsOfIdsAndPrefixGroups) {
   const auto trace = read([this](auto& a) { a.dataset = file("trace.jsonl"), a.prompt_ids = "5-9"; });
   EXPECT_EQ(trace->prompt_ids->of({{"user", std::string(40 - 19, 'x')}}).size(), 40U);  // with a template's tokens
   EXPECT_THAT(error_of([&](auto& a) { drawn(a), a.prompt_ids = "9"; }), HasSubstr("--prompt-ids: \"9\"; want"));
+  EXPECT_TRUE(read([&](auto& a) { drawn(a), a.path = "/v1/completions"; }));
+  for (const char* const path : {"/v1/completions", "/base/v1/completions?key=1"}) {
+    EXPECT_THAT(error_of([&](auto& a) { drawn(a), a.prompt_ids = "", a.path = path; }),
+                HasSubstr("--path: /v1/completions takes prompts of token ids: say --prompt-ids"));
+  }
+  EXPECT_TRUE(read([&](auto& a) { drawn(a), a.prompt_ids = "", a.path = "/base/v1/chat/completions"; }));
   EXPECT_THAT(error_of([&](auto& a) { drawn(a), a.characters_per_token = 4; }), HasSubstr("--characters-per-token"));
   EXPECT_THAT(error_of([this](auto& a) { a.dataset = file("chats.jsonl"), a.concurrency = 1, a.prompt_ids = "5-9"; }),
               HasSubstr("--prompt-ids: is for drawn"));

@@ -125,8 +125,13 @@ Result<void> refuse_about_target(const LoadgenArguments& a) {
   const bool authorization = std::ranges::any_of(a.headers, [](const std::string& header) {
     return net::equals_no_case(std::string_view(header).substr(0, header.find(':')), "authorization");
   });
-  return refuse({{authorization && !a.api_key_file.empty(), "--header"}},
-                "Authorization is that of --api-key-file: give one of both");
+  KVIST_TRY_VOID(refuse({{authorization && !a.api_key_file.empty(), "--header"}},
+                        "Authorization is that of --api-key-file: give one of both"));
+  // A body with messages would be sent to it, each request of which it refuses.
+  const std::string_view path = std::string_view(a.path).substr(0, a.path.find('?'));
+  return refuse({{path.ends_with("/v1/completions") && a.prompt_ids.empty(), "--path"}},
+                "/v1/completions takes prompts of token ids: say --prompt-ids, like 1000-30000; chats go to "
+                "/v1/chat/completions");
 }
 
 /// Agents have their own ways to the target, and threads.
