@@ -62,7 +62,10 @@ void fill_metrics(MetricsPage& page, const MetricsSource& source) {
   fill_summaries(page, source);
   fill_counters(page, source);
   page.gauge("loadgen_in_flight", "Turns in flight", source.measures.snapshot.in_flight);
-  page.gauge("loadgen_concurrency", "Conversations at once of the run under way, 0 when idle", source.concurrency);
+  page.gauge("loadgen_concurrency",
+             "The level of the run under way, 0 when idle: conversations at once; of open arrivals their starts per "
+             "minute",
+             source.concurrency);
   page.gauge("loadgen_max_start_rate", "Conversation starts per second, at most; of an open loop their rate",
              source.target_rps);
   page.gauge("loadgen_target_rps", "The former name of loadgen_max_start_rate", source.target_rps);

@@ -13,7 +13,7 @@ namespace kvist::loadgen {
 /// The values from which metrics are written.
 struct MetricsSource {
   LoadMeasures measures;
-  std::uint32_t concurrency = 0;  ///< of the run under way; 0 when idle
+  std::uint32_t concurrency = 0;  ///< the level: of open arrivals starts per minute; 0 when idle
   double target_rps = 0;
   ClientLoad load;
 };

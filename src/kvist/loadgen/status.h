@@ -17,7 +17,7 @@ struct Status {
   std::string_view state;  ///< "idle", "running", "draining"
   std::string target;
   std::string model;
-  std::uint32_t concurrency = 0;  ///< 0 when idle, like the seed
+  std::uint32_t concurrency = 0;  ///< the level: of open arrivals starts per minute; 0 when idle, like the seed
   std::uint64_t seed = 0;
   double target_rps = 0;  ///< most starts per second; of an open loop their rate; 0: no limit, or a trace
   Duration window{};
