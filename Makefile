@@ -16,7 +16,7 @@ ONLY ?=
 SECONDS_EACH ?= 60
 TARGETS ?=
 
-.PHONY: help build laboratory demo demo-cpu test peers cluster-test faults test-aarch64 bench bench-loadgen experiments routing routing-traces routing-learning routing-unstreamed routing-hold routing-overload routing-untuned gateways endpoint-picker image format lint asan tsan fuzz clean
+.PHONY: help build laboratory demo demo-cpu test peers cluster-test faults test-aarch64 bench bench-loadgen experiments routing routing-traces routing-learning routing-unstreamed routing-hold routing-overload routing-untuned routing-draws gateways endpoint-picker image format lint asan tsan fuzz clean
 
 help:
 	@echo "make demo         install what is missing, build, run the demo sweep, print the table"
@@ -36,6 +36,7 @@ help:
 	@echo "make routing-hold  requests that wait until a cache has room: agents beyond memory, and what it changes elsewhere"
 	@echo "make routing-overload  whom admission refuses, below and above the capacity"
 	@echo "make routing-untuned  kv beside the other policies on workloads written after its weights"
+	@echo "make routing-draws  kv beside the other policies on workloads and fleets that are drawn by chance"
 	@echo "make gateways     several gateways against one, simulated and in real processes over NATS; writes docs/results/gateways.md"
 	@echo "make endpoint-picker   a real Envoy before kvist epp: decisions, faults, costs; writes docs/results/endpoint-picker.md"
 	@echo "make image        a container image of the stripped binary with its bill of materials, and its test"
@@ -142,6 +143,9 @@ routing-hold: laboratory
 
 routing-untuned: laboratory
 	@scripts/routing/untuned.py $(RELEASE)/bin/kvist
+
+routing-draws: laboratory
+	@scripts/routing/draws.py $(RELEASE)/bin/kvist
 
 routing-overload: laboratory
 	@scripts/routing/overload.py $(RELEASE)/bin/kvist --seeds 2

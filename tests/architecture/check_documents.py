@@ -32,7 +32,7 @@ CLASS = re.compile(r"\b(?:(?:class|struct|enum class|enum)\s+(?:\w+::)*|(?=[A-Z]
 CPP = {".h", ".cc"}
 # In a page that has its reader write files: their names. Not read at all: recordings of other programs, and names that are made up to be missing.
 WRITTEN_BY_READER = re.compile(r"<!-- written by the reader: (.*?) -->")
-UNREAD = re.compile(r"tests/golden/(?!.*\.md$)|tests/architecture/check_documents_test\.py")
+UNREAD = re.compile(r"tests/golden/(?!.*\.md$)|tests/architecture/check_(?:documents|headlines)_test\.py")
 TEXTS = {".py", ".mjs", ".yaml", ".yml", ".cmake", ".txt", ".json", ".toml", ""}
 
 

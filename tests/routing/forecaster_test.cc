@@ -227,16 +227,26 @@ TEST_F(ForecasterTest, ANewRequestDelaysTheOnesThatDecode) {
   EXPECT_DOUBLE_EQ(forecast().crowding_ms, 2 * 1.0);  // 1 ms per sequence
 }
 
-TEST_F(ForecasterTest, AFullWorkerHasAWaitAndTheLastSlotIsScarce) {
+TEST_F(ForecasterTest, AFullWorkerHasAWait) {
   for (int i = 0; i < 3; ++i) first_token(route());
   EXPECT_TRUE(forecast().has_slot);
-  EXPECT_TRUE(forecast().scarce);
+  EXPECT_FALSE(forecast().scarce) << "the last of four slots is as good as any other";
   first_token(route());
   const Forecast full = forecast();
   EXPECT_FALSE(full.has_slot);
+  EXPECT_TRUE(full.scarce);
   EXPECT_GT(full.slot_wait_ms, 0);
   first_token(route());
   EXPECT_GT(forecast().slot_wait_ms, full.slot_wait_ms) << "two have to end now";
+}
+
+TEST_F(ForecasterTest, TheLastOfManySlotsAreScarce) {
+  const auto room = [&] { return forecaster_.room(kWorker, {.max_batch_size = 128}, {.prompt_tokens = 100}, now_); };
+  for (int i = 0; i < 125; ++i) first_token(route());
+  EXPECT_FALSE(room().scarce) << "two would be left";
+  first_token(route());
+  EXPECT_TRUE(room().scarce);
+  EXPECT_TRUE(room().has_slot);
 }
 
 TEST_F(ForecasterTest, KvMemoryLimitsAWorkerToo) {
@@ -300,6 +310,27 @@ TEST_F(ForecasterTest, ALongPromptIsNoLackOfRoom) {
   route(2'000);
   for (int i = 0; i < 60; ++i) step(running, milliseconds(150));  // parts of the prompt are computed in each
   EXPECT_TRUE(forecast().has_slot);
+}
+
+// Engines compute a long prompt in parts. A part may be hardly longer than decoding, and is no sign of a request that
+// waits.
+TEST_F(ForecasterTest, StepsWithShortPartsOfAPromptAreNoLackOfRoom) {
+  streams_ = true;
+  std::vector<RequestHandle> running;
+  for (int i = 0; i < 2; ++i) {
+    running.push_back(route());
+    now_ += milliseconds(120);
+    first_token(running.back());
+  }
+  for (int i = 0; i < 200; ++i) step(running, milliseconds(22));
+  const double ttft_ms = forecast(2'000).ttft_ms;
+  route(2'000);
+  const int steps = static_cast<int>(ttft_ms / 11);
+  ASSERT_GE(steps, 2 * static_cast<int>(Admission::kSteps));
+  for (int i = 0; i < steps; ++i) step(running, milliseconds(11));
+  EXPECT_TRUE(forecast().has_slot);
+  for (int i = 0; i < 200; ++i) step(running, milliseconds(11));
+  EXPECT_FALSE(forecast().has_slot) << "now it would have been computed";
 }
 
 TEST_F(ForecasterTest, AnAnswerInOnePieceIsNotWaitedFor) {

@@ -125,6 +125,22 @@ TEST(KvPolicy, SaysHowManyWait) {
   EXPECT_EQ(policy.found()->waiting, 3);
 }
 
+// A prefill makes the answers longer for whose ends they wait, by no more than itself.
+TEST(KvPolicy, WhoWaitsForASlotCountsLess) {
+  std::vector<Candidate> candidates = {worker(0, 0), worker(1, 0)};
+  for (Candidate& candidate : candidates) {
+    candidate.limits.max_batch_size = 4;
+    candidate.load.requests = 24;
+    candidate.load.decoding = 3;
+  }
+  KvPolicy policy;
+  (void)policy.choose(query(), candidates);
+  EXPECT_DOUBLE_EQ(policy.found().value().waiting, 1 + 20 * 0.15);
+  candidates[0].load.decoding = 10;  // answers that are not streamed, whose first tokens are assumed
+  (void)policy.choose(query(), candidates);
+  EXPECT_DOUBLE_EQ(policy.found().value().waiting, ((1 + 20 * 0.15) + 14 * 0.15) / 2);
+}
+
 TEST(KvPolicy, PrefillGoesWhereItInterruptsTheFewest) {
   std::vector<Candidate> candidates = {worker(0, 0), worker(1, 0)};
   candidates[0].load.decoding = 10;
@@ -161,8 +177,20 @@ TEST_F(KvPolicyWait, ForASlotCountsFiveTimes) {
   candidates_[1].load.requests = 8;
   fill(1, 120);
   EXPECT_EQ(choose(candidates_), 0U) << "nobody has a slot, and the other waits longer";
-  fill(0, 240);
-  EXPECT_EQ(choose(candidates_), 1U) << "600 more of 500";
+}
+
+TEST_F(KvPolicyWait, ForASlotIsAQuestionOfTimeIfNobodyHasOne) {
+  for (Candidate& candidate : candidates_) {
+    candidate.limits.max_batch_size = 8;
+    candidate.load.requests = candidate.load.decoding = 8;
+  }
+  fill(1, 100);
+  fill(0, 400);
+  EXPECT_EQ(choose(candidates_), 0U) << "300 more of 500";
+  fill(0, 1'300);
+  EXPECT_EQ(choose(candidates_), 0U) << "1,200 more of 500, and of 1,000 for which the others would stand still";
+  fill(0, 1'700);
+  EXPECT_EQ(choose(candidates_), 1U);
 }
 
 TEST_F(KvPolicyWait, ForMemoryCountsTwentyTimesWhileAnotherHasRoom) {

@@ -5,6 +5,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/routing"))
 import capacity  # noqa: E402
+import draws  # noqa: E402
 import figures  # noqa: E402
 import learning  # noqa: E402
 import reasons  # noqa: E402
@@ -51,6 +52,34 @@ def the_oracle_is_compared_where_it_ran():
     assert cell.ratio("ttft_p50", "kv", "clairvoyant") == 1.25
     assert cell.ratio("ttft_p50", "clairvoyant") == 0.8 and cell.meets("goodput", "clairvoyant") is True
     assert cell.ratio("ttft_p50", "kv", "dynamo") == 2
+
+
+def a_draw_is_its_number_and_its_conversations_go_on():
+    for number in range(30):
+        traffic = draws.Traffic(draws.Draw(number), 1)
+        assert traffic.rows == draws.Traffic(draws.Draw(number), 1).rows and traffic.rows != draws.Traffic(draws.Draw(number), 2).rows
+        assert len(traffic.rows) >= traffic.draw.requests
+        before = {}
+        for row in traffic.rows:
+            assert 20 <= row["input_length"] and 1 <= row["output_length"] <= draws.LONGEST_ANSWER, (number, row)
+            assert len(row["hash_ids"]) == math.ceil(row["input_length"] / draws.BLOCK), (number, row)
+            if "session_id" not in row:
+                continue
+            last = before.get(row["session_id"])
+            assert (last is not None) == ("delay" in row), (number, row)
+            if last:
+                kept = (last["input_length"] + last["output_length"]) // draws.BLOCK
+                whole = last["input_length"] // draws.BLOCK
+                assert row["hash_ids"][:whole] == last["hash_ids"][:whole] and len(row["hash_ids"]) >= kept, (number, row)
+            before[row["session_id"]] = row
+
+
+def how_much_better_another_is():
+    of = {"kv": {"ttft_p95": 120.0, "tokens_per_s": 90.0}, "smg": {"ttft_p95": 100.0, "tokens_per_s": 99.0}, "dynamo": {"ttft_p95": 240.0, "tokens_per_s": 30.0}}
+    assert draws.best_other("ttft_p95", of) == "smg" == draws.best_other("tokens_per_s", of)
+    assert draws.worse("ttft_p95", of["kv"], of["smg"]) == 1.2 and draws.worse("ttft_p95", of["kv"], of["dynamo"]) == 0.5
+    assert math.isclose(draws.worse("tokens_per_s", of["kv"], of["smg"]), 1.1)
+    assert draws.worse("tpot_p50", {"tpot_p50": math.nan}, {"tpot_p50": math.nan}) == 1 == draws.worse("tpot_p50", {"tpot_p50": 0}, {"tpot_p50": 0})
 
 
 def intervals_are_students():
@@ -109,6 +138,7 @@ def learning_is_over_when_all_that_comes_later_is_as_good():
 for test in [goodput_counts_what_was_soon_enough_and_fast_enough, bars_are_held_against_the_best_other_and_never_against_clairvoyant,
              beyond_saturation_only_the_tail_and_goodput_count, intervals_are_students, a_swinging_rate_keeps_the_order_and_the_mean,
              every_workload_has_a_capacity, untuned_traces_are_whole_and_the_same_for_a_seed, reasons_are_of_workloads_and_only_of_those_with_misses,
-             learning_is_over_when_all_that_comes_later_is_as_good, a_load_is_saturated_by_its_percentage_unless_it_is_known_better]:
+             learning_is_over_when_all_that_comes_later_is_as_good, a_load_is_saturated_by_its_percentage_unless_it_is_known_better,
+             the_oracle_is_compared_where_it_ran, a_draw_is_its_number_and_its_conversations_go_on, how_much_better_another_is]:
     test()
     print("ok     ", test.__name__)

@@ -87,7 +87,7 @@ std::uint32_t CostFloor::ratio_index(std::uint32_t batch) const {
 
 void CostFloor::summarize(WorkerId id, std::uint32_t waiting, std::uint32_t requests, const Summary& summary) {
   Summary& known = summaries_[id.value()];
-  sums_.remove(this->waiting(id), known.error);
+  sums_.remove(waiting_parts(id), known.error);
   sums_.add(waiting, summary.error);
   idle_ += static_cast<std::size_t>(requests == 0) - static_cast<std::size_t>(this->requests(id) == 0);
   known = summary;
@@ -118,7 +118,7 @@ void CostFloor::refresh(Worker& w, WorkerId id, TimePoint now) {
   const FleetLatency::Expectation expected = forecaster_->latency().expect(id, now);
   w.share = expected.own_share();
   w.learned = forecaster_->latency().learned_share(id);
-  summarize(id, KvPolicy::waiting(load, slots_[id.value()]), load.requests,
+  summarize(id, KvPolicy::waiting_parts(load, slots_[id.value()]), load.requests,
             {.known = least_share(w, w.computed_at + to_milliseconds(kLasts)), .error = forecaster_->error(id)});
   w.returning = forecaster_->returning(id).rate(now);
   w.returning.per_ms *= 1 - to_seconds(kLasts) / to_seconds(ReturningRequests::kMemory);

@@ -54,7 +54,7 @@ class CostFloor {
 
   // Of the last refresh().
   /// What KvPolicy::fleet_of() asks of a worker, and of all together.
-  [[nodiscard]] std::uint32_t waiting(WorkerId worker) const {
+  [[nodiscard]] std::uint32_t waiting_parts(WorkerId worker) const {
     return static_cast<std::uint32_t>(waiting_[worker.value()]);
   }
   [[nodiscard]] double error(WorkerId worker) const { return summaries_[worker.value()].error; }

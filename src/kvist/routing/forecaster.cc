@@ -9,7 +9,10 @@ namespace {
 
 /// A longer gap between tokens is not a step: the client was slow, or the worker stalled.
 constexpr double kLongestStepMs = 60'000;
-/// Slots or KV memory are scarce when less than this share of them is free, or only the last one.
+/// So many mean errors of a worker's first tokens behind its forecast, a prompt is late.
+constexpr double kErrorsToBeSure = 3;
+/// Slots or KV memory are scarce when less than this share of them is free. The last of less than 64 slots is as good
+/// as any other: the request starts at once, so that a cache at a worker of few slots is worth what it saves.
 constexpr double kScarceShare = 1.0 / 64;
 /// With fewer observations a worker's forecast error is not used, because the first forecasts are those of the prior.
 constexpr std::uint64_t kEnoughObservations = 100;
@@ -120,7 +123,7 @@ Forecaster::Room Forecaster::room(WorkerId id, const EngineLimits& limits, const
   if (const double slots = limits.max_batch_size; slots > 0) {
     const double left = slots - load.requests - 1;
     room.has_slot = left >= 0;
-    room.scarce = left < std::max(1.0, slots * kScarceShare);
+    room.scarce = left < std::floor(slots * kScarceShare);
     room.endings = std::max(0.0, -left);
   }
   if (limits.kv_blocks > 0 && load.requests > 0) {
@@ -222,7 +225,7 @@ void Forecaster::on_routed(RoutedRequest& request, const Forecast& forecast, con
                        .ready = came + from_milliseconds(forecast.slot_wait_ms),
                        .work = work_of(request.prompt_tokens, request.uncached_tokens),
                        .streams = request.streams && !request.of_peer,  // word of it may be late, or be lost
-                       .due = now + from_milliseconds(forecast.ttft_ms - forecast.slot_wait_ms - forecast.prefill_ms),
+                       .due = now + from_milliseconds(forecast.ttft_ms - forecast.slot_wait_ms),
                        .new_blocks = request.new_blocks,
                        .first_token = now + from_milliseconds(forecast.ttft_ms),
                        .routed = came,
@@ -369,6 +372,13 @@ double Forecaster::running_blocks(WorkerId id, TimePoint now) const {
          lengths_.total_tokens(loads_->progress(id)) / block_size_ - waiting;
 }
 
+// When a prompt's first token would have come if the engine had room for it, however long its way into the engine was.
+// Where steps take 4 ms eight of them are shorter than that way differs from one request to the next; and a step that
+// computes a short prompt, or a part of a long one, may be hardly longer than one that only decodes.
+TimePoint Forecaster::surely_due(WorkerId id, const PrefillQueue::Prompt& prompt) const {
+  return prompt.due + from_milliseconds(kErrorsToBeSure * latency_.model(id).first_token_error().mean_absolute_ms);
+}
+
 // A step that takes no longer than decoding alone computed no prompt.
 void Forecaster::watch_admission(WorkerId id, double gap_ms, std::uint64_t context, TimePoint now) {
   Worker& worker = workers_[id.value()];
@@ -376,7 +386,8 @@ void Forecaster::watch_admission(WorkerId id, double gap_ms, std::uint64_t conte
   const WorkerLoad& load = loads_->load(id);
   // The fleet's observations count: if requests have waited at a worker from the first on, its own model has never seen
   // a step that only decoded.
-  if (oldest == nullptr || now < oldest->due || latency_.fleet().step_error().observations < kEnoughObservations ||
+  if (oldest == nullptr || now < surely_due(id, *oldest) ||
+      latency_.fleet().step_error().observations < kEnoughObservations ||
       gap_ms > kDecodingAlone * latency_.expect(id, now).step_ms(load.decoding, context)) {
     worker.admission.on_other_step();
     return;

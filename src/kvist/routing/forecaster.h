@@ -158,6 +158,7 @@ class Forecaster {
   };
   [[nodiscard]] bool only_decodes(WorkerId worker) const;
   [[nodiscard]] bool came_in_order(const RoutedRequest& request, TimePoint now) const;
+  [[nodiscard]] TimePoint surely_due(WorkerId worker, const PrefillQueue::Prompt& prompt) const;
   void watch_admission(WorkerId worker, double gap_ms, std::uint64_t context, TimePoint now);
   /// The worker's clock has its next token. `context`: the tokens that attention read for it and those before it.
   void tick(WorkerId worker, std::uint64_t context, TimePoint now);

@@ -32,7 +32,7 @@ struct Forecasts {
   [[nodiscard]] KvPolicy::Sums sums() const {
     KvPolicy::Sums sums;
     for (const Candidate& candidate : candidates)
-      sums.add(KvPolicy::waiting(candidate.load, candidate.limits.max_batch_size), candidate.forecast.error);
+      sums.add(KvPolicy::waiting_parts(candidate.load, candidate.limits.max_batch_size), candidate.forecast.error);
     return sums;
   }
   template <class Visit>
@@ -51,8 +51,9 @@ bool slots_are_taken(const Candidate& candidate) {
 
 /// The parts of a wait for a slot or KV memory that are not in the time to first token.
 double further_slot_wait_ms(const Candidate& candidate, const KvPolicy::Fleet& fleet) {
-  if (slots_are_taken(candidate)) return (KvPolicy::kSlotWeight - 1) * candidate.forecast.slot_wait_ms;
-  return fleet.any_room ? (KvPolicy::kMemoryWeight - 1) * candidate.forecast.slot_wait_ms : 0;
+  if (!fleet.any_room) return 0;
+  const double weight = slots_are_taken(candidate) ? KvPolicy::kSlotWeight : KvPolicy::kMemoryWeight;
+  return (weight - 1) * candidate.forecast.slot_wait_ms;
 }
 
 /// Index of the candidate whose turn comes after `last`. Those that have no free slot have a turn only if none has one.
@@ -69,9 +70,11 @@ std::size_t next_in_turn(std::optional<WorkerId> last, std::span<const Candidate
 
 }  // namespace
 
-std::uint32_t KvPolicy::waiting(const WorkerLoad& load, std::uint32_t slots) {
+std::uint32_t KvPolicy::waiting_parts(const WorkerLoad& load, std::uint32_t slots) {
   const std::uint32_t running = slots == 0 ? load.requests : std::min(load.requests, slots);
-  return running - std::min(running, load.decoding);
+  const std::uint32_t waiting = load.requests - std::min(load.requests, load.decoding);
+  const std::uint32_t with_slot = running - std::min(running, load.decoding);
+  return kPartsWithSlot * with_slot + kPartsWithout * (waiting - with_slot);
 }
 
 KvPolicy::Terms KvPolicy::terms_of(const Candidate& candidate, const PolicyQuery& query) {
@@ -117,7 +120,7 @@ double KvPolicy::most_in_tie(const Candidate& cheapest) {
 
 KvPolicy::Preference KvPolicy::preference(const Candidate& candidate, std::uint32_t others) {
   return {-static_cast<std::int64_t>(credited_tokens(candidate, others)),
-          waiting(candidate.load, candidate.limits.max_batch_size),
+          waiting_parts(candidate.load, candidate.limits.max_batch_size),
           -candidate.forecast.since_routed_ms,
           candidate.forecast.mean_requests,
           candidate.load.requests,

@@ -26,6 +26,12 @@ namespace kvist::routing {
 /// only on their way into the engines and out of them (PolicyQuery::in_transit). While F is large,
 /// prefill is what every request waits for, so a cached prefix is worth its prefill to each of them and to those that
 /// come until the queues are empty. While F is zero, a cached prefix is worth what it saves the request itself.
+/// Those that wait for a slot count for 0.15 in F, so that a prefill counts about once for each: it makes the answers
+/// for whose ends they wait longer by itself, but it is not what keeps them waiting. Without them prefill was nearly
+/// free where slots are what all wait for: with three workers of eight slots near saturation TTFT p50 was 2.5 s and p95
+/// 7.8 (0.9 and 4.5 with them; 0.7 and 3.5 with the best published policy), and with workers of mixed speeds at 95 % of
+/// the capacity p50, p95 and p99 were 1.8, 1.8 and 1.3 times as long (four traces). If they count in full, p95 of code
+/// completion at 95 % is twice as long on some traces, because everybody stays in the longest queues.
 ///
 /// A prompt displaces cached prefixes if the worker's memory is full of prefixes that are used again and again and of
 /// what is in flight: prompts of which nothing was known, and answers so far. The displaced prefixes will have to be
@@ -81,16 +87,17 @@ namespace kvist::routing {
 /// within the error.
 ///
 /// Further rules:
-///  - A wait for a batch slot counts five times, like one behind other prompts. It is short where answers end often,
-///    and the forecast knows that others end while the request is on its way. With a weight of 60, as an earlier
-///    version had it, conversations at 95 % of the slots left their workers at every chance, so that a quarter more
-///    prompt tokens had to be computed, and waited twice as long as with the published policies that stay.
+///  - A wait for a batch slot counts five times, like one behind other prompts, as long as another worker has room. It
+///    is short where answers end often, and the forecast knows that others end while the request is on its way. With a
+///    weight of 60, as an earlier version had it, conversations at 95 % of the slots left their workers at every
+///    chance, so that a quarter more prompt tokens had to be computed, and waited twice as long as with the published
+///    policies that stay.
 ///  - A wait for KV memory counts 20 times as long as another worker has room. While a request waits, the cache that it
 ///    came for is evicted for those before it, and so is that of everyone who waits behind it; a worker that computes
 ///    the prompts of all its conversations anew is slower from then on, by far more than the forecast says. In four
 ///    traces of a mixture of everything near saturation, p99 of TTFT was 18 % higher with a weight of 5, and p50 16 %
-///    higher with 60. If no worker has room, such a wait counts once, because memory is freed part by part and the
-///    forecast knows when.
+///    higher with 60. If no worker has room, both waits count once: somebody has to wait, and the forecast knows how
+///    long.
 ///  - A worker that is about to run out of slots or KV memory gets no credit for cached tokens that the other workers
 ///    lack, so that it is never chosen for its cache alone.
 ///  - The cost of a worker with fewer requests than the cheapest one is lowered, by the more the less was observed of
@@ -146,7 +153,7 @@ class KvPolicy final : public RoutingPolicy {
   };
   /// What the costs of a decision's workers have in common.
   struct Prices {
-    double waiting = 0;     ///< F: requests that wait for their first token and have a slot, per candidate
+    double waiting = 0;     ///< F, per candidate
     double later = 1;       ///< what the delay of later tokens counts for (PolicyQuery::ttft_weight)
     double recomputed = 0;  ///< of the prefill that is done, what others have to do again because of it
   };
@@ -169,12 +176,15 @@ class KvPolicy final : public RoutingPolicy {
     bool has_slot = true;  ///< Forecast::has_slot
     bool scarce = false;   ///< Forecast::scarce
   };
-  /// The requests of a worker that wait for their first token and have one of its `slots` (0: it has any number). Where
-  /// answers are not streamed it is assumed to come as forecast (Router::assume_first_tokens()).
-  [[nodiscard]] static std::uint32_t waiting(const WorkerLoad& load, std::uint32_t slots);
+  /// F of one worker in parts: its requests that wait for their first token, kPartsWithSlot for each that has one of
+  /// its `slots` (0: it has any number), kPartsWithout for each other one. Where answers are not streamed it is assumed
+  /// to come as forecast (Router::assume_first_tokens()).
+  [[nodiscard]] static std::uint32_t waiting_parts(const WorkerLoad& load, std::uint32_t slots);
+  static constexpr std::uint32_t kPartsWithSlot = 20;
+  static constexpr std::uint32_t kPartsWithout = 3;
   /// Sums over candidates, which are the same in any order.
   struct Sums {
-    std::uint64_t waiting = 0;  ///< requests that wait for a first token
+    std::uint64_t waiting = 0;  ///< waiting_parts()
     std::uint64_t errors = 0;   ///< of forecasts, in parts of kErrorUnit
     std::uint32_t with_error = 0;
     static constexpr double kErrorUnit = 1.0 / (1U << 24U);
@@ -264,7 +274,7 @@ KvPolicy::Fleet KvPolicy::fleet_of(const PolicyQuery& query, const Members& memb
     if (!members.room(i).scarce) fleet.others = tokens;
   });
   const Sums sums = members.sums();
-  const double waiting = static_cast<double>(sums.waiting) / static_cast<double>(size);
+  const double waiting = static_cast<double>(sums.waiting) / kPartsWithSlot / static_cast<double>(size);
   fleet.prices = prices_of(query, std::max(0.0, waiting - query.in_transit));
   if (sums.with_error > 0) fleet.error = static_cast<double>(sums.errors) * Sums::kErrorUnit / sums.with_error;
   return fleet;

@@ -70,7 +70,8 @@ KvShortlist::KvShortlist(const Forecaster& forecaster, CostFloor floor, std::siz
 KvPolicy::Sums KvShortlist::Choice::sums() const {
   if (usable.is_whole_fleet()) return list.floor_.sums();
   KvPolicy::Sums sums;
-  for (const UsableWorker& one : usable.all()) sums.add(list.floor_.waiting(one.worker), list.floor_.error(one.worker));
+  for (const UsableWorker& one : usable.all())
+    sums.add(list.floor_.waiting_parts(one.worker), list.floor_.error(one.worker));
   return sums;
 }
 
@@ -194,7 +195,7 @@ bool KvShortlist::Choice::may_tie(std::uint32_t worker, const Candidate& least, 
 KvShortlist::FirstParts KvShortlist::Choice::first_parts(std::uint32_t worker) const {
   const WorkerId id(worker);
   if (list.exact_[worker] == kNone)
-    return {-static_cast<std::int64_t>(usable.cached()[worker]), list.floor_.waiting(id)};
+    return {-static_cast<std::int64_t>(usable.cached()[worker]), list.floor_.waiting_parts(id)};
   const KvPolicy::Preference exact = KvPolicy::preference(candidates[list.exact_[worker]], fleet.others);
   return {std::get<0>(exact), std::get<1>(exact)};
 }

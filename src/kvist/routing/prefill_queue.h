@@ -27,7 +27,7 @@ class PrefillQueue {
     TimePoint ready;  ///< the earliest time at which the engine could begin with it
     PrefillWork work;
     bool streams = false;          ///< its first token will be seen when it comes
-    TimePoint due = {};            ///< when the engine should compute it by the forecast, if it has room for it
+    TimePoint due = {};            ///< when its first token was forecast to come if the engine has room for it
     std::uint32_t new_blocks = 0;  ///< that it added to its worker's load
     TimePoint first_token = {};    ///< when it was forecast to come
     TimePoint routed = {};         ///< when it came
