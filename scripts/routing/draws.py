@@ -418,10 +418,10 @@ the mends 1.42 and 3.6. Over these draws `kv` itself has a p95 of 0.97 (33 draws
 
 - *Slots are what all wait for, with a few per worker.* A prefill was priced by those who wait and have a slot, so that it was nearly free when
   nobody had one. Those without count now, too (`kv_policy.h`), and while nobody has room a wait for a slot counts once. Three workers of eight slots, 400
-  prefixes: p50 2.5 -> 0.9 s, p95 7.8 -> 4.5 (`smg` 0.7 and 3.5).
+  prefixes: p50 2.5 -> 0.9 s, p95 7.8 -> 4.5 (`smg` 0.6 and 2.8: it still loses there).
 - *An engine was said to leave requests waiting that had only not begun with them*, where eight steps are shorter than the way into the engine
   varies, or a part of a prompt is hardly longer than a step that only decodes (`Forecaster::surely_due`). Four workers of an 8B model: p95 172 -> 141 ms (best
-  other policy 137), hit rate 52 -> 81 %. A timed fleet with a budget of 512: 3.5 -> 1.8 s (1.7).
+  other policy 137), hit rate 52 -> 81 %. A timed fleet with a budget of 512: 3.5 -> 1.8 s (1.6).
 - *The last free slot of a worker with few got no credit for its cache.* One slot a worker: p50 1.8 -> 1.4 s.
 
 Not mended:

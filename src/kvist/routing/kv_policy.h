@@ -27,11 +27,12 @@ namespace kvist::routing {
 /// prefill is what every request waits for, so a cached prefix is worth its prefill to each of them and to those that
 /// come until the queues are empty. While F is zero, a cached prefix is worth what it saves the request itself.
 /// Those that wait for a slot count for 0.15 in F, so that a prefill counts about once for each: it makes the answers
-/// for whose ends they wait longer by itself, but it is not what keeps them waiting. Without them prefill was nearly
-/// free where slots are what all wait for: with three workers of eight slots near saturation TTFT p50 was 2.5 s and p95
-/// 7.8 (0.9 and 4.5 with them; 0.7 and 3.5 with the best published policy), and with workers of mixed speeds at 95 % of
-/// the capacity p50, p95 and p99 were 1.8, 1.8 and 1.3 times as long (four traces). If they count in full, p95 of code
-/// completion at 95 % is twice as long on some traces, because everybody stays in the longest queues.
+/// for whose ends they wait longer by itself, but it is not what keeps them waiting. Before that, and before a wait for
+/// a slot counted once where nobody has one (below), prefill was nearly free where slots are what all wait for: with
+/// three workers of eight slots near saturation TTFT p50 was 2.5 s and p95 7.8 (0.9 and 4.5 now; 0.6 and 2.8 with the
+/// best published policy), and with workers of mixed speeds at 95 % of the capacity p50, p95 and p99 were 1.8, 1.8 and
+/// 1.3 times as long (four traces). If they count in full, p95 of code completion at 95 % is twice as long on some
+/// traces, because everybody stays in the longest queues.
 ///
 /// A prompt displaces cached prefixes if the worker's memory is full of prefixes that are used again and again and of
 /// what is in flight: prompts of which nothing was known, and answers so far. The displaced prefixes will have to be
