@@ -1,12 +1,16 @@
 include(KvistPrecompiled)
 
 # kvist_test_program(NAME LIBRARIES target... SOURCES source...): a program of GoogleTest with what all test programs share: the
-# tests' folder, definitions, options and one precompiled header.
+# tests' folder, definitions, options, one precompiled header and a temporary folder of its own.
 function(kvist_test_program NAME)
   cmake_parse_arguments(ARG "" "" "LIBRARIES;SOURCES" ${ARGN})
   add_executable(${NAME} ${ARG_SOURCES})
   kvist_compile_together(${NAME})
-  target_link_libraries(${NAME} PRIVATE ${ARG_LIBRARIES})
+  if(NOT TARGET kvist_test_temporary_folder)
+    add_library(kvist_test_temporary_folder OBJECT "${CMAKE_SOURCE_DIR}/tests/temporary_folder.cc")
+    target_link_libraries(kvist_test_temporary_folder PRIVATE kvist_compiler)
+  endif()
+  target_link_libraries(${NAME} PRIVATE ${ARG_LIBRARIES} kvist_test_temporary_folder)
   kvist_test_settings(${NAME})
   if(NOT KVIST_PRECOMPILED)
     return()
