@@ -107,6 +107,19 @@ TEST_F(BoardTest, FiguresOfTheLoadStandBesideTheBaselineOfItsConcurrency) {
   EXPECT_NEAR(*(*line.require_object("figures")).require_double("ttft_p50_ms", 0, 1e6), (271.4 + 255.5) / 2, 0.01);
 }
 
+TEST_F(BoardTest, TheHitRateIsUnknownWhereNoAnswerTellsItsCachedTokens) {
+  Board board = make();
+  board.on_load(running(45), {}, at(1'001));
+  board.on_load(running(45), turn(1, 1'004, 0), at(1'004));
+  board.tick(at(1'005));
+  EXPECT_TRUE((*sample(board).require_object("live")).require_or_null("hit_rate_pct")->is_null());
+  LoadBatch told = turn(2, 1'006, 0);
+  told.ended[0].sample.reports_cached = true;
+  board.on_load(running(45), told, at(1'006));
+  board.tick(at(1'006));
+  EXPECT_EQ(*(*sample(board).require_object("live")).require_double("hit_rate_pct", 0, 100), 0) << "told: none";
+}
+
 TEST_F(BoardTest, WhereAllTurnsFailThereAreErrorsAndNoTurns) {
   Board board = make();
   LoadBatch failed = turn(1, 1'004, 0);

@@ -79,6 +79,26 @@ TEST(Conversations, ATurnIsShownWithWhatWasMeasured) {
   EXPECT_TRUE(second->require_or_null("answer")->is_null());
 }
 
+TEST(Conversations, CachedTokensThatNobodyToldAreUnknown) {
+  Conversations conversations;
+  conversations.begin_run();
+  const auto cached_of = [&](std::uint64_t id) {
+    JsonDocument document;
+    const auto text = conversations.json("1-" + std::to_string(id), at(9), kUnixMs);
+    const auto root = document.parse_object(*text);
+    return (*root->require_array("turns_list")->begin()).as_object()->require_or_null("cached_tokens")->is_null();
+  };
+  for (const std::uint64_t id : {1, 2}) {
+    conversations.add(started(id, 0, 1));
+    LoadBatch end = ended(id, 0, 1, 2, 3, "");
+    end.ended[0].sample.cached_tokens = 0;
+    end.ended[0].sample.reports_cached = id == 2;
+    conversations.add(end);
+  }
+  EXPECT_TRUE(cached_of(1));
+  EXPECT_FALSE(cached_of(2)) << "told: none";
+}
+
 TEST(Conversations, TheNewestIsListedFirstAndAFailureHasItsReason) {
   Conversations conversations;
   conversations.begin_run();

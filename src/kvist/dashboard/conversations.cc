@@ -67,7 +67,20 @@ void write_texts(JsonWriter& json, const ShownTurn& turn, bool kept) {
   json.field("truncated", cut);
 }
 
-void write_turn(JsonWriter& json, const ShownTurn& turn, bool kept, const UnixMs& unix_ms) {
+/// Many servers leave cached tokens out, some only where there are none: no turn's are known until one has told them.
+bool reports_cached(const std::vector<ShownTurn>& turns) {
+  return std::ranges::any_of(turns, [](const ShownTurn& turn) {
+    return turn.ended && (turn.sample.reports_cached || turn.sample.cached_tokens > 0);
+  });
+}
+
+/// What of a conversation its turns do not know themselves.
+struct TurnContext {
+  bool texts_kept = true;
+  bool reports_cached = false;
+};
+
+void write_turn(JsonWriter& json, const ShownTurn& turn, const TurnContext& context, const UnixMs& unix_ms) {
   const TurnSample& sample = turn.sample;
   const bool usage = turn.ended && sample.has_usage();
   const auto count = [&](std::uint32_t value) { return usage ? std::optional(value) : std::nullopt; };
@@ -79,10 +92,10 @@ void write_turn(JsonWriter& json, const ShownTurn& turn, bool kept, const UnixMs
   optional_field(json, "tpot_ms", done ? sample.tpot_ms() : std::nullopt);
   optional_field(json, "latency_ms", done ? std::optional(sample.latency_ms()) : std::nullopt);
   optional_field(json, "prompt_tokens", count(sample.prompt_tokens));
-  optional_field(json, "cached_tokens", count(sample.cached_tokens));
+  optional_field(json, "cached_tokens", context.reports_cached ? count(sample.cached_tokens) : std::nullopt);
   optional_field(json, "output_tokens", count(sample.completion_tokens));
   optional_field(json, "predicted_cached_tokens", turn.ended ? sample.predicted_cached_tokens : std::nullopt);
-  write_texts(json, turn, kept);
+  write_texts(json, turn, context.texts_kept);
   json.field("error", sample.error).end_object();
 }
 
@@ -190,7 +203,8 @@ void write_conversation(JsonWriter& json, const ShownConversation& conversation,
   json.field("error", turns.empty() ? std::string() : turns.back().sample.error);
   if (!with_turns) return;
   json.field("messages_kept", conversation.texts_kept).key("turns_list").begin_array();
-  for (const ShownTurn& turn : turns) write_turn(json, turn, conversation.texts_kept, unix_ms);
+  const TurnContext context{.texts_kept = conversation.texts_kept, .reports_cached = reports_cached(turns)};
+  for (const ShownTurn& turn : turns) write_turn(json, turn, context, unix_ms);
   json.end_array();
 }
 

@@ -17,6 +17,7 @@ void LiveWindow::begin_run() {
   recorder_.begin_run();
   prompt_tokens_ = WindowedRate(kLiveWindow);
   cached_tokens_ = WindowedRate(kLiveWindow);
+  reports_cached_ = false;
 }
 
 void LiveWindow::add(const workload::LoadBatch& batch, TimePoint now) {
@@ -31,6 +32,7 @@ void LiveWindow::add(const workload::LoadBatch& batch, TimePoint now) {
     if (sample.outcome == workload::TurnOutcome::kSucceeded && sample.has_usage()) {
       prompt_tokens_.add(last_end_, sample.prompt_tokens);
       cached_tokens_.add(last_end_, sample.cached_tokens);
+      reports_cached_ = reports_cached_ || sample.reports_cached || sample.cached_tokens > 0;
     }
     recorder_.on_turn_finished(sample, last_end_);
   }
@@ -56,7 +58,7 @@ LiveFigures LiveWindow::figures(TimePoint now, std::uint32_t in_flight, Duration
   const bool any_ended = snapshot.turns_per_s > 0 || snapshot.failed_per_s > 0;
   set(Live::kErrorPct, any_ended ? std::optional(snapshot.error_pct) : std::nullopt);
   const double prompts = prompt_tokens_.per_second(now);
-  if (prompts > 0) set(Live::kHitRatePct, 100 * cached_tokens_.per_second(now) / prompts);
+  if (prompts > 0 && reports_cached_) set(Live::kHitRatePct, 100 * cached_tokens_.per_second(now) / prompts);
   set(Live::kInFlight, in_flight);
   return figures;
 }

@@ -34,6 +34,8 @@ class LiveWindow {
   workload::Recorder recorder_;
   WindowedRate prompt_tokens_;
   WindowedRate cached_tokens_;
+  /// Some usage of this run had cached tokens. Until then they are unknown, not 0.
+  bool reports_cached_ = false;
   TimePoint last_end_{};
 };
 
