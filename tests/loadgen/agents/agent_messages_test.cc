@@ -1,5 +1,6 @@
 #include "kvist/loadgen/agents/agent_messages.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "kvist/loadgen/agents/clock_offset.h"
@@ -67,7 +68,8 @@ TEST(AgentMessagesTest, OfAnotherProtocolOnlyTheVersionIsRead) {
   ASSERT_TRUE(read.has_value()) << read.error().message;
   EXPECT_EQ(read->kvist_version, "0.0.1");
   EXPECT_EQ(read->protocol, 77U);
-  EXPECT_FALSE(parse_agent_report(R"({"kvist_version":"0.0.1","protocol":2,"threads":"many"})").has_value());
+  const std::string same = fmt::format(R"({{"kvist_version":"0.0.1","protocol":{},"threads":"many"}})", kAgentProtocol);
+  EXPECT_FALSE(parse_agent_report(same).has_value());
   EXPECT_FALSE(parse_agent_report("{}").has_value());
   EXPECT_FALSE(parse_agent_report("[]").has_value());
 }

@@ -16,7 +16,7 @@
 namespace kvist::loadgen {
 
 /// Increased when a message or a page of samples changes.
-inline constexpr std::uint32_t kAgentProtocol = 2;
+inline constexpr std::uint32_t kAgentProtocol = 3;
 /// Loops of one agent, and of all together.
 inline constexpr std::uint32_t kMostAgentThreads = 256;
 inline constexpr std::uint32_t kMostShards = 65'536;
