@@ -227,10 +227,16 @@ TEST_F(CacheKnowledgeTest, EventsThatStopWhileTheWorkerStoresBlocksAreSilent) {
   now_ += std::chrono::milliseconds(900);
   caches_.on_progress(a_, now_);
   EXPECT_FALSE(report(a_).events_silent) << "its event may be under way";
+  EXPECT_EQ(match(prompt(5)).blocks[0], kBlocks) << "it ended a moment ago";
   now_ += std::chrono::milliseconds(200);
   caches_.on_progress(a_, now_);
+  EXPECT_FALSE(report(a_).events_silent) << "late is not silent";
+  EXPECT_EQ(report(a_).trust, CacheTrust::kExact);
+  EXPECT_EQ(match(prompt(5)).blocks[0], kBlocks) << "but what was routed counts";
+  now_ += std::chrono::seconds(4);
+  caches_.on_progress(a_, now_);
   EXPECT_TRUE(report(a_).events_silent);
-  EXPECT_EQ(trust(a_), CacheTrust::kPredicted);
+  EXPECT_EQ(report(a_).trust, CacheTrust::kPredicted);
   EXPECT_EQ(match(keys).blocks[0], kBlocks) << "what was told is still the best there is";
   store(a_, 1, 7);
   EXPECT_EQ(trust(a_), CacheTrust::kExact);
@@ -265,7 +271,7 @@ TEST_F(CacheKnowledgeTest, WithoutUsageAnAnswerThatFillsABlockMustCauseAnEvent) 
   store(a_);
   const auto ended = [&](std::uint64_t output_tokens) {
     finish(route(a_, prompt()), true, output_tokens);
-    now_ += std::chrono::seconds(2);
+    now_ += std::chrono::seconds(6);
     caches_.on_progress(a_, now_);
   };
   ended(kBlockSize - 1);  // with the prompt's odd token and without its own last one: a token short

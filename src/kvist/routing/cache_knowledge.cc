@@ -27,8 +27,11 @@ constexpr double kDenied = 0.5;
 constexpr double kKeptOfTold = 0.9;
 // Sums of weights that come to a whole number of blocks are meant to be one.
 constexpr double kRoundingError = 1e-6;
-// Events count as missing when they are later than this.
-constexpr auto kSilence = std::chrono::seconds(1);
+// When events are later than this, what was routed counts beside them.
+constexpr auto kLate = std::chrono::seconds(1);
+// And when they are later than this, they have stopped, which is told. vLLM sends them from a thread of its own, which
+// was seen to be behind by one to two seconds where the machine is busy.
+constexpr auto kSilence = std::chrono::seconds(5);
 
 std::uint32_t scaled(std::uint32_t blocks, double weight) {
   return static_cast<std::uint32_t>(static_cast<double>(blocks) * weight);
@@ -69,7 +72,7 @@ void CacheKnowledge::weigh(WorkerId id) {
   weights.events = worker.events.weight();
   weights.predicted = worker.predicted.weight();
   weights.without = weights.predicted > 0 || weights.events > 0 ? CacheTrust::kPredicted : CacheTrust::kNone;
-  weights.with_events = worker.contradicted || worker.silent ? weights.without : CacheTrust::kExact;
+  weights.with_events = worker.contradicted || worker.late ? weights.without : CacheTrust::kExact;
   note(id.value(), kTakenAtWord, weights.events == 1 && weights.with_events == CacheTrust::kExact);
 }
 
@@ -224,9 +227,9 @@ void CacheKnowledge::on_peer_finished(const RoutedRequest& request, bool compute
 
 void CacheKnowledge::on_progress(WorkerId id, TimePoint now) {
   Worker& worker = workers_[id.value()];
-  if (worker.silent || !worker.due_since || now - *worker.due_since <= kSilence) return;
-  worker.silent = true;
-  weigh(id);
+  if (worker.silent || !worker.due_since || now - *worker.due_since <= kLate) return;
+  worker.silent = now - *worker.due_since > kSilence;
+  if (!std::exchange(worker.late, true)) weigh(id);
 }
 
 void CacheKnowledge::on_usage(RoutedRequest& request, std::uint64_t cached_tokens) {
@@ -310,7 +313,7 @@ void CacheKnowledge::on_event_news(WorkerId id, const EventNews& news) {
     if (std::exchange(heard_[id.value()], TimePoint::max()) != TimePoint::max()) heard_lately_.push_back(id);
     worker.event_batches += news.batches;
     worker.due_since.reset();
-    worker.silent = false;
+    worker.late = worker.silent = false;
   }
   if (news.begun_anew) begin_events_anew(id);
   if (news.cache_emptied) forget_routed(id);
@@ -334,7 +337,7 @@ void CacheKnowledge::begin_events_anew(WorkerId id) {
   ++worker.events_run;
   worker.contradicted = false;
   worker.due_since.reset();
-  worker.silent = false;
+  worker.late = worker.silent = false;
   worker.reported_tokens = worker.told_tokens = 0;
 }
 
@@ -360,7 +363,8 @@ void CacheKnowledge::forget(WorkerId id) {
 
 CacheTrustReport CacheKnowledge::report(WorkerId id, bool events_exact) const {
   const Worker& worker = workers_.at(id.value());
-  return {.trust = weights_.at(id.value()).trust(events_exact),
+  const bool only_late = worker.late && !worker.silent && !worker.contradicted && events_exact;
+  return {.trust = only_late ? CacheTrust::kExact : weights_.at(id.value()).trust(events_exact),
           .events_share = worker.events.share(),
           .predicted_share = worker.predicted.share(),
           .predicted_blocks = routed_.blocks(id),

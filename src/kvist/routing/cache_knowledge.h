@@ -56,7 +56,7 @@ struct CacheDepths {
 
 /// How well one worker's cache is known, for metrics.
 struct CacheTrustReport {
-  CacheTrust trust = CacheTrust::kNone;
+  CacheTrust trust = CacheTrust::kNone;  ///< kExact also while events are late, up to events_silent
   double events_share = 1;     ///< share of the cached tokens expected by its events that its answers confirmed, 0 to 1
   double predicted_share = 1;  ///< the same for the tokens expected by the prompts routed there
   std::uint64_t predicted_blocks = 0;
@@ -170,7 +170,8 @@ class CacheKnowledge {
     std::uint64_t usage_reports = 0;
     std::uint64_t event_batches = 0;
     std::optional<TimePoint> due_since;  // blocks were stored at this time, and no event has come since
-    bool silent = false;
+    bool late = false;                   // for over a second: what was routed counts beside the events
+    bool silent = false;                 // for over five: they have stopped
     // Cached tokens of the latest answers, and the part of them that events had reported.
     double reported_tokens = 0;
     double told_tokens = 0;
