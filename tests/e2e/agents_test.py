@@ -116,7 +116,7 @@ class StrangeAgent:
                 pass
 
             def answer(self):
-                report = {"kvist_version": version, "protocol": 2, "threads": 1, "state": "ready" if strange.load else "idle", "load": strange.load,
+                report = {"kvist_version": version, "protocol": 3, "threads": 1, "state": "ready" if strange.load else "idle", "load": strange.load,
                           "schedule": schedule, "error": "", "progress": {}, "client": {"loops": []}}
                 body = json.dumps(report).encode()
                 self.send_response(200)
