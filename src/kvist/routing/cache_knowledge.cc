@@ -29,8 +29,8 @@ constexpr double kKeptOfTold = 0.9;
 constexpr double kRoundingError = 1e-6;
 // When events are later than this, what was routed counts beside them.
 constexpr auto kLate = std::chrono::seconds(1);
-// And when they are later than this, they have stopped, which is told. vLLM sends them from a thread of its own, which
-// was seen to be behind by one to two seconds where the machine is busy.
+// And when they are later than this, they have stopped, which is told. vLLM sends them from a thread of its own; where
+// the machine was busy they were once more than a second late.
 constexpr auto kSilence = std::chrono::seconds(5);
 
 std::uint32_t scaled(std::uint32_t blocks, double weight) {
