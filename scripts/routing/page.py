@@ -45,8 +45,8 @@ def measure(kvist, folder, workload, rate, seed, modes):
 
 def of_trace(modes, load, number):
     """The modes on one of the traces, counted from 0. The oracle rolls every engine forward for each request, through all that wait there: beyond
-    saturation that takes longer than all other modes together. So it has the first trace alone, up to what the fleet keeps up with."""
-    return [mode for mode in modes if mode != figures.ORACLE or (number == 0 and load <= 100)]
+    saturation that takes longer than all other modes together, so that it has the first trace alone there."""
+    return [mode for mode in modes if mode != figures.ORACLE or number == 0 or load <= 100]
 
 
 def find_capacities(kvist, chosen, again, pool):
@@ -84,7 +84,7 @@ def measure_all(kvist, chosen, capacities, loads, modes, seeds, pool):
 def measure_again(kvist, cells, mode, pool):
     with tempfile.TemporaryDirectory() as name:
         runs = [(workloads.find(workload), cell.rate, number, run)
-                for workload, of in cells.items() for cell in of for number, run in enumerate(cell.runs) if mode in run]
+                for workload, of in cells.items() for cell in of for number, run in enumerate(cell.runs) if of_trace([mode], cell.load, number)]
         for _ in pool.map(lambda of: of[3].update(measure(kvist, pathlib.Path(name), *of[:2], workloads.FIRST_SEED + of[2], [mode])), runs):
             pass
 
