@@ -103,6 +103,14 @@ namespace kvist::routing {
 ///    lack, so that it is never chosen for its cache alone.
 ///  - The cost of a worker with fewer requests than the cheapest one is lowered, by the more the less was observed of
 ///    it recently. So a worker that counts as slow is tried now and then, which shows whether it is.
+///    It has another effect: a worker that computes a long prompt shows nothing for seconds, so that it comes to be in
+///    doubt, and of workers that tie the one with the fewest waiting wins, however long they are. So some requests wait
+///    behind long prompts for the good of all others. Without doubt, or with doubt only where nobody waits, a fleet of
+///    64 workers has a TTFT p95 and p99 of 0.7 to 0.9 of what it has with it (30 to 95 % of the capacity), and code
+///    completion a p95 of 0.7 to 0.9 at 80 %; but long prompts at 95 % have a p50 of 1.8 to 2.4 (p99 0.8), a flood one
+///    of 3 to 7 (p99 0.5 to 0.7), and without any doubt workers of mixed speeds have a p95 of 1.3 at 60 and 80 %. If
+///    only the part of the cost that is no queue is doubted, the gains and losses are a third of these (seeds 711 to
+///    733).
 ///  - Costs that differ by less than a step are a tie. The deeper cache wins, then the worker with fewer requests that
 ///    wait for a first token, then the one that this gateway left alone for longer, up to a second, then the lower mean
 ///    load (a conversation that moves will stay), then the lower load now. Whoever always sends to the least loaded of
