@@ -75,9 +75,9 @@ def mean_distances(cells):
     rows = []
     for title in dict.fromkeys(cell.title for of in cells.values() for cell in of):
         known = [cell for of in cells.values() for cell in of if cell.title == title and ORACLE in cell.modes]
-        ratios = {figure: [cell.ratio(figure, CANDIDATE, ORACLE) for cell in known] for figure in TITLES}
-        means = (statistics.geometric_mean(ratio for ratio in of if 0 < ratio < math.inf) for of in ratios.values())
-        rows.append(["all, geometric mean" if not rows else "", title, *(f"{mean:.2f}" for mean in means)])
+        ratios = ([ratio for cell in known if 0 < (ratio := cell.ratio(figure, CANDIDATE, ORACLE)) < math.inf] for figure in TITLES)
+        if known:
+            rows.append(["all, geometric mean" if not rows else "", title, *(f"{statistics.geometric_mean(of):.2f}" if of else "" for of in ratios)])
     return rows
 
 
