@@ -251,7 +251,8 @@ WHY = """As far as experiments have shown, in simulations with seeds that are no
 """
 DISTANCE = """`kv` as a multiple of `clairvoyant`: what the forecasts cost. Below 1 (above, for the last two) `kv` is better without that knowledge: the cost
 is a rule of thumb for what comes later, which `clairvoyant` does not know either. Who times exactly leaves the cache for a worker that is free at
-this moment, and fills each worker as soon as it has emptied.
+this moment, and fills each worker as soon as it has emptied. Nor has it any doubt about a worker's speed, a rule of `kv`'s that has another effect, too
+([`long_prompts`](#why)).
 
 """
 PAIRED = """The published deployment and its variations (`examples/routing`), where each seed is a pair: geometric mean of kv's ratios to

@@ -87,8 +87,8 @@ namespace kvist::routing {
 /// computed; mixtures at 95 % have a p95 of 0.87 and 0.81, within an error of 0.12 and 0.21; the rest is the same
 /// within the error. If a request's wait counts for less the longer its own prefill is (by the root of the mean prefill
 /// over its own, from 0.2 to 1), long prompts wait where others do and leave short ones the rest: of eight workloads at
-/// 95 % p50, p95, p99 and TPOT are 0.91, 0.95, 1.11 and 0.97, and three per cent more requests are within their
-/// objective (seeds 741 to 743); but at 60 and 80 % p99 is 1.07, for hardly a gain elsewhere.
+/// 95 % p50, p95, p99 and TPOT are 0.91, 0.95, 1.11 and 0.97, and three points more of the requests are within
+/// their objective (seeds 741 to 743); but at 60 and 80 % p99 is 1.07, for hardly a gain elsewhere.
 ///
 /// Further rules:
 ///  - A wait for a batch slot counts five times, like one behind other prompts, as long as another worker has room. It
