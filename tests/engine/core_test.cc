@@ -5,6 +5,7 @@
 
 #include "engine/driver.h"
 #include "engine/scripted_executor.h"
+#include "kvist/kv/block_hash.h"
 
 namespace kvist::engine::core_test {
 namespace {
@@ -72,6 +73,24 @@ TEST_F(CoreTest, RunsOneRequestFromPromptToLimit) {
   EXPECT_EQ(seen(1).finish, FinishReason::kLength);
   EXPECT_EQ(seen(1).prompt_tokens, 6U);
   EXPECT_EQ(executor.live(), 0U);
+}
+
+TEST_F(CoreTest, TakesTheBlockHashesThatWhoSubmitsHasComputed) {
+  const kv::BlockHash root = kv::root_hash({.model = "m", .lora = "", .cache_salt = ""});
+  Request request = request_of(1, prompt_of(10), 7);
+  const auto known = std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(root, request.prompt, 4));
+  ASSERT_EQ(known->size(), 2U);
+  request.prompt_blocks = known;
+  ASSERT_TRUE(core().submit(std::move(request)));
+  driver->run_until_idle();
+  const auto given = core().findable_blocks();
+
+  make(kOptions);
+  submit(1, prompt_of(10), 7);
+  driver->run_until_idle();
+  EXPECT_EQ(given, core().findable_blocks()) << "the answer's are named behind them";
+  EXPECT_EQ(given.size(), 4U);
+  EXPECT_TRUE(given.contains(known->back()));
 }
 
 TEST_F(CoreTest, EndsWhereTheModelEndsItsAnswer) {

@@ -21,6 +21,13 @@ KvManager::KvManager(std::string model, std::uint32_t blocks, std::uint32_t bloc
 
 void KvManager::name_prompt(Sequence& sequence) {
   if (!sequence.block_hashes.empty()) return;
+  if (const auto& known = sequence.request.prompt_blocks) {
+    KVIST_CHECK(known->size() == sequence.prompt_tokens / pool_.block_size(),
+                fmt::format("{} block hashes for a prompt of {} tokens", known->size(), sequence.prompt_tokens));
+    sequence.block_hashes.reserve(std::max<std::size_t>(known->size(), sequence.total_blocks));
+    sequence.block_hashes.assign(known->begin(), known->end());
+    return;
+  }
   const kv::BlockHash root = kv::root_hash({.model = model_, .lora = {}, .cache_salt = sequence.request.cache_salt});
   sequence.block_hashes.reserve(sequence.total_blocks);
   kv::hash_blocks(root, std::span(sequence.tokens).first(sequence.prompt_tokens), pool_.block_size(),

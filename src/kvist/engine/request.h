@@ -10,6 +10,7 @@
 #include "kvist/base/id.h"
 #include "kvist/engine/sampling/sampling_options.h"
 #include "kvist/engine/token_run.h"
+#include "kvist/kv/block_hash.h"
 
 namespace kvist::engine {
 
@@ -25,6 +26,9 @@ struct Request {
   RequestId id;
   /// At least one token. The engine appends the answer to this vector, so memory reserved for the answer saves a copy.
   std::vector<TokenId> prompt;
+  /// The block hashes of the prompt's complete blocks, if whoever submits it has computed what the engine would. Null:
+  /// the engine does.
+  std::shared_ptr<const std::vector<kv::BlockHash>> prompt_blocks = {};
   std::uint32_t max_tokens = 16;  ///< at least one
   std::uint64_t seed = 0;         ///< the only source of randomness of the answer
   bool ignore_eos = false;        ///< continue to max_tokens

@@ -73,11 +73,10 @@ void GatewayGroup::on_event(const Event& event) {
       gateways_[event.subject]->on_look_at_held();
       return arm(event.subject);
     case EventKind::kStepAtGateway:
-      return on_step(network_->take_step(event));
+      return on_step(event);
     case EventKind::kKvEventsAtGateway: {
-      const std::vector<kv::KvEvent> events = network_->take_kv_events(event);
-      for (const auto& gateway : gateways_) gateway->on_kv_events(event.worker, events);
-      return;
+      for (const auto& gateway : gateways_) gateway->on_kv_events(event.worker, network_->kv_events_of(event));
+      return network_->end_kv_events(event);
     }
     case EventKind::kWorkerLostAtGateway:
     case EventKind::kWorkerBackAtGateway:
@@ -101,8 +100,12 @@ void GatewayGroup::on_health_check(const Event& event, bool well) {
 }
 
 // A worker's step is one event for all of its answers, which are several gateways'.
-void GatewayGroup::on_step(StepMessage step) {
-  if (gateways_.size() == 1) return gateways_.front()->on_step(std::move(step));
+void GatewayGroup::on_step(const Event& event) {
+  StepMessage& step = network_->step_of(event);
+  if (gateways_.size() == 1) {
+    gateways_.front()->on_step(step);
+    return network_->step_on_to_client(event);
+  }
   std::vector<StepMessage> parts(gateways_.size());
   for (const Piece& piece : step.pieces) {
     StepMessage& part = parts[gateway_of(piece.turn)];
@@ -113,9 +116,11 @@ void GatewayGroup::on_step(StepMessage step) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].pieces.empty()) continue;
     parts[i].worker = step.worker;
-    gateways_[i]->on_step(std::move(parts[i]));
+    gateways_[i]->on_step(parts[i]);
+    network_->step_to_client(parts[i]);
     arm(i);
   }
+  network_->end_step(event);
 }
 
 void GatewayGroup::arm(std::size_t gateway) {

@@ -50,7 +50,7 @@ class GatewayGroup {
     TimePoint armed;  // when it is looked at next, if that is in the future
   };
   [[nodiscard]] std::size_t gateway_of(TurnId turn) const;
-  void on_step(StepMessage step);
+  void on_step(const Event& event);
   void on_peers_due(std::size_t gateway);
   void on_peer_message(const PeerMessage& message);
   /// Has a gateway looked at when it has something to tell.

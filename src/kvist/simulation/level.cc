@@ -304,7 +304,8 @@ void LoadRun::dispatch(const Event& event) {
     case EventKind::kWorkerTimer:
       return workers_[event.worker.value()].on_timer(event, ahead_ && ahead_->take_back(event));
     case EventKind::kStepAtClient:
-      return load_.on_step(network_.take_step(event));
+      load_.on_step(network_.step_of(event));
+      return network_.end_step(event);
     case EventKind::kRefusalAtClient:
       return load_.on_refusal(network_.take_refusal(event));
     case EventKind::kWorkerChange:

@@ -91,6 +91,15 @@ struct StepMessage {
   std::string text;
   std::vector<AnswerHead> heads;  ///< of answers that begin with it; the gateway adds them
 
+  /// Empties it; its memory stays.
+  void clear() {
+    in_run = 0;
+    joined.clear();
+    left.clear();
+    pieces.clear();
+    text.clear();
+    heads.clear();
+  }
   [[nodiscard]] std::string_view text_of(const Piece& piece) const {
     return std::string_view(text).substr(piece.text_begin, std::size_t{piece.run_bytes} + piece.text_bytes);
   }

@@ -41,9 +41,13 @@ class Network {
   void abort_at_worker(WorkerId worker, TurnId turn) {
     send(spec_.worker_hop, EventKind::kAbortAtWorker, turn.value(), worker);
   }
-  void step_to_client(StepMessage step) {
-    const WorkerId worker = step.worker;
-    send(spec_.client_hop, EventKind::kStepAtClient, steps_.put(std::move(step)), worker);
+  /// The step that has come to the gateway goes on.
+  void step_on_to_client(const Event& event) {
+    send(spec_.client_hop, EventKind::kStepAtClient, event.subject, event.worker);
+  }
+  /// A part of it.
+  void step_to_client(StepMessage& step) {
+    send(spec_.client_hop, EventKind::kStepAtClient, steps_.exchange(step), step.worker);
   }
   void refusal_to_client(Refusal refusal) {
     send(spec_.client_hop, EventKind::kRefusalAtClient, refusals_.put(std::move(refusal)));
@@ -54,18 +58,17 @@ class Network {
     send(spec_.gateways.hop, EventKind::kPeerMessage, peers_.put({.gateway = gateway, .bytes = std::move(message)}));
   }
 
-  // From a worker.
-  void step_to_gateway(StepMessage step) {
-    const WorkerId worker = step.worker;
-    send(spec_.worker_hop, EventKind::kStepAtGateway, steps_.put(std::move(step)), worker);
+  // From a worker. What it gives is empty then, with the memory of an earlier message.
+  void step_to_gateway(WorkerId worker, StepMessage& step) {
+    send(spec_.worker_hop, EventKind::kStepAtGateway, steps_.exchange(step), worker);
   }
   void refusal_to_gateway(Refusal refusal) {
     send(spec_.worker_hop, EventKind::kRefusalAtGateway, refusals_.put(std::move(refusal)));
   }
   void worker_lost_to_gateway(WorkerId worker) { send(spec_.worker_hop, EventKind::kWorkerLostAtGateway, 0, worker); }
   void worker_back_to_gateway(WorkerId worker) { send(spec_.worker_hop, EventKind::kWorkerBackAtGateway, 0, worker); }
-  void kv_events_to_gateway(WorkerId worker, std::vector<kv::KvEvent> events) {
-    send(spec_.kv_event_delay, EventKind::kKvEventsAtGateway, kv_events_.put(std::move(events)), worker);
+  void kv_events_to_gateway(WorkerId worker, std::vector<kv::KvEvent>& events) {
+    send(spec_.kv_event_delay, EventKind::kKvEventsAtGateway, kv_events_.exchange(events), worker);
   }
 
   // For the receivers.
@@ -74,10 +77,22 @@ class Network {
     work_order_.pop_front();  // requests arrive in the order in which they were sent
     return work_.take(event.subject);
   }
-  [[nodiscard]] StepMessage take_step(const Event& event) { return steps_.take(event.subject); }
+  /// It stays where it is until end_step().
+  [[nodiscard]] StepMessage& step_of(const Event& event) { return steps_.at(event.subject); }
+  void end_step(const Event& event) {
+    steps_.at(event.subject).clear();
+    steps_.end(event.subject);
+  }
   [[nodiscard]] Refusal take_refusal(const Event& event) { return refusals_.take(event.subject); }
   [[nodiscard]] PeerMessage take_peer_message(const Event& event) { return peers_.take(event.subject); }
-  [[nodiscard]] std::vector<kv::KvEvent> take_kv_events(const Event& event) { return kv_events_.take(event.subject); }
+  /// They stay where they are until end_kv_events().
+  [[nodiscard]] const std::vector<kv::KvEvent>& kv_events_of(const Event& event) const {
+    return kv_events_.at(event.subject);
+  }
+  void end_kv_events(const Event& event) {
+    kv_events_.at(event.subject).clear();
+    kv_events_.end(event.subject);
+  }
 
   /// The request of an event that is still to come.
   [[nodiscard]] TurnRequest& request_of(const Event& event) { return requests_.at(event.subject); }

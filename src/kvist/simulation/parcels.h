@@ -32,6 +32,19 @@ class Parcels {
     free_.push_back(static_cast<std::size_t>(slot));
     return std::move(slots_[slot]);
   }
+  /// Puts in what `message` holds. It gets what is left of an earlier message, whose memory it can use again.
+  [[nodiscard]] std::uint64_t exchange(Message& message) {
+    if (free_.empty()) {
+      slots_.emplace_back();
+      free_.push_back(slots_.size() - 1);
+    }
+    const std::size_t slot = free_.back();
+    free_.pop_back();
+    std::swap(slots_[slot], message);
+    return slot;
+  }
+  /// The transit of a message ends, which has been emptied where it is.
+  void end(std::uint64_t slot) { free_.push_back(static_cast<std::size_t>(slot)); }
   /// A message that stays in transit.
   [[nodiscard]] const Message& at(std::uint64_t slot) const { return slots_[slot]; }
   [[nodiscard]] Message& at(std::uint64_t slot) { return slots_[slot]; }

@@ -56,6 +56,7 @@ SimulatedGateway::SimulatedGateway(std::size_t number, const spec::SweepSpec& sw
       dispatcher_(dispatch::Dispatcher::Options::of(spec_, false), fleet_, router_) {
   for (std::uint32_t i = 0; i < sweep.deployment.workers.size(); ++i) {
     const spec::WorkerSpec& worker = sweep.deployment.workers[i];
+    same_hashes_.push_back(worker.model == spec_.model && worker.block_size == spec_.block_size);
     fleet_.set_limits(WorkerId(i), {.block_size = worker.block_size,
                                     .kv_blocks = worker.kv_blocks,
                                     .max_batch_size = worker.max_batch_size,
@@ -74,7 +75,7 @@ AnswerHead SimulatedGateway::head_of(TurnId id, const Relayed& relayed) const {
 void SimulatedGateway::on_request(TurnRequest request) {
   last_read_ = request.id;
   const TimePoint deadline = network_->arrival_of_request() + spec_.upstream_timeout;
-  std::vector<TokenId> prompt;
+  Prompt prompt;
   dispatch::Arrived came = admit(request, prompt);
   Held held{.request = std::move(request), .deadline = deadline, .prompt = std::move(prompt)};
   // In the order of arrival, also of those that are held and start later: it is that of the deadlines.
@@ -106,23 +107,35 @@ void SimulatedGateway::on_started(dispatch::Started ticket, Held held) {
   if (std::erase(gone_unread_, request.id) > 0) on_client_gone(request.id);
 }
 
+// The engine appends the answer to it: with room for that, it need not move.
+std::vector<TokenId> SimulatedGateway::render(const workload::StartTurn& turn) const {
+  constexpr std::size_t kHeader = 32;          // more than a message has beside its text
+  constexpr std::size_t kMostAnswer = 16'384;  // whoever allows more hardly uses it
+  std::size_t room = std::min<std::size_t>(turn.max_tokens, kMostAnswer) + kHeader;
+  for (const text::ChatMessage& message : turn.messages) room += message.content.size() + kHeader;
+  std::vector<TokenId> tokens;
+  tokens.reserve(room);
+  template_.render({.messages = turn.messages}, *tokenizer_, tokens);
+  return tokens;
+}
+
 void SimulatedGateway::read(TurnRequest& request) const {
   Prompt& prompt = request.prompt.emplace();
-  prompt.tokens = template_.render(request.turn.messages, *tokenizer_);
+  prompt.tokens = render(request.turn);
   const kv::BlockHash root = kv::root_hash({.model = spec_.model, .lora = "", .cache_salt = ""});
   prompt.blocks =
       std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(root, prompt.tokens, spec_.block_size));
 }
 
-dispatch::Arrived SimulatedGateway::admit(TurnRequest& request, std::vector<TokenId>& prompt) {
+dispatch::Arrived SimulatedGateway::admit(TurnRequest& request, Prompt& prompt) {
   const TimePoint arrived = network_->arrival_of_request();
   if (!dispatcher_.has_room()) return {.started = dispatcher_.start({}, arrived)};
   clairvoyance_->on_turn(request.turn);
   if (!request.prompt) read(request);
-  prompt = std::move(request.prompt->tokens);
+  prompt = *std::exchange(request.prompt, {});
   return dispatcher_.start_or_hold(
-      {.prompt_tokens = static_cast<std::uint32_t>(prompt.size()),
-       .blocks = std::exchange(request.prompt, {})->blocks,
+      {.prompt_tokens = static_cast<std::uint32_t>(prompt.tokens.size()),
+       .blocks = prompt.blocks,
        .session = routing::session_key(workload::session_name(run_seed_, request.turn.session_or_conversation())),
        .streams = streams(request.turn),
        .deadline = arrived + spec_.upstream_timeout},
@@ -135,7 +148,7 @@ bool SimulatedGateway::streams(const workload::StartTurn& turn) const {
          unstreamed_share_;
 }
 
-bool SimulatedGateway::act(TurnId id, Relayed& relayed, dispatch::LifeActions actions, std::vector<TokenId> prompt) {
+bool SimulatedGateway::act(TurnId id, Relayed& relayed, dispatch::LifeActions actions, Prompt prompt) {
   if (actions.asks()) clairvoyance_->on_turn(relayed.turn);
   const auto next = dispatch::next_worker(actions, dispatcher_, relayed.request, time_->now());
   if (actions.abandon) network_->abort_at_worker(relayed.life.decision().worker, id);
@@ -151,15 +164,19 @@ bool SimulatedGateway::act(TurnId id, Relayed& relayed, dispatch::LifeActions ac
   return actions.answer == dispatch::LifeAnswer::kPassOn;
 }
 
-// The worker would render the same messages with the same template, so the message has the tokens instead.
-void SimulatedGateway::attempt(TurnId id, const Relayed& relayed, std::vector<TokenId> prompt) {
-  if (prompt.empty()) prompt = template_.render(relayed.turn.messages, *tokenizer_);
-  network_->request_to_worker(relayed.life.decision().worker, {.id = RequestId(id.value()),
-                                                               .prompt = std::move(prompt),
-                                                               .max_tokens = relayed.turn.max_tokens,
-                                                               .seed = relayed.turn.seed,
-                                                               .ignore_eos = relayed.turn.ignore_eos,
-                                                               .cache_salt = {}});
+// The worker would render the same messages with the same template, so the message has the tokens instead, and their
+// hashes if it would compute the same.
+void SimulatedGateway::attempt(TurnId id, const Relayed& relayed, Prompt prompt) {
+  if (prompt.tokens.empty()) prompt = {.tokens = render(relayed.turn), .blocks = {}};
+  const WorkerId worker = relayed.life.decision().worker;
+  if (!same_hashes_[worker.value()]) prompt.blocks.reset();
+  network_->request_to_worker(worker, {.id = RequestId(id.value()),
+                                       .prompt = std::move(prompt.tokens),
+                                       .prompt_blocks = std::move(prompt.blocks),
+                                       .max_tokens = relayed.turn.max_tokens,
+                                       .seed = relayed.turn.seed,
+                                       .ignore_eos = relayed.turn.ignore_eos,
+                                       .cache_salt = {}});
 }
 
 void SimulatedGateway::on_refusal(Refusal refusal) {
@@ -179,7 +196,8 @@ void SimulatedGateway::on_refusal(Refusal refusal) {
   act(turn, *relayed, relayed->life.on_ended());
 }
 
-void SimulatedGateway::on_step(StepMessage step) {
+// Pieces of abandoned answers are passed on too; the client ignores them.
+void SimulatedGateway::on_step(StepMessage& step) {
   for (const Piece& piece : step.pieces) live_.prefetch(piece.turn);
   for (const Piece& piece : step.pieces) {
     if (const Relayed* const relayed = live_.find(piece.turn)) dispatcher_.prefetch(relayed->life.decision().request);
@@ -187,8 +205,6 @@ void SimulatedGateway::on_step(StepMessage step) {
   advance_run(step);
   for (const Piece& piece : step.pieces) relay(piece, step);
   if (!step.pieces.empty()) release();
-  // Pieces of abandoned answers are passed on too; the client ignores them.
-  network_->step_to_client(std::move(step));
 }
 
 void SimulatedGateway::advance_run(const StepMessage& step) {

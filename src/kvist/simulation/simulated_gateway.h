@@ -55,7 +55,8 @@ class SimulatedGateway {
   void on_worker_back(WorkerId worker);
   /// The worker answered with an error instead of a stream.
   void on_refusal(Refusal refusal);
-  void on_step(StepMessage step);
+  /// Adds what the client learns from the gateway.
+  void on_step(StepMessage& step);
   /// Looks at held requests, as the live gateway does several times a second.
   void on_look_at_held();
   void on_kv_events(WorkerId worker, const std::vector<kv::KvEvent>& events);
@@ -84,17 +85,18 @@ class SimulatedGateway {
   struct Held {
     TurnRequest request;
     TimePoint deadline;
-    std::vector<TokenId> prompt;
+    Prompt prompt;
   };
 
-  [[nodiscard]] dispatch::Arrived admit(TurnRequest& request, std::vector<TokenId>& prompt);
+  [[nodiscard]] std::vector<TokenId> render(const workload::StartTurn& turn) const;
+  [[nodiscard]] dispatch::Arrived admit(TurnRequest& request, Prompt& prompt);
   void on_started(dispatch::Started ticket, Held held);
   [[nodiscard]] bool is_under_way(TurnId turn) const { return live_.contains(turn) || held_turns_.contains(turn); }
   void release();
   void look_at_held_later();
   /// Carries out actions. Returns whether the answer under way continues to the client.
-  bool act(TurnId id, Relayed& relayed, dispatch::LifeActions actions, std::vector<TokenId> prompt = {});
-  void attempt(TurnId id, const Relayed& relayed, std::vector<TokenId> prompt);
+  bool act(TurnId id, Relayed& relayed, dispatch::LifeActions actions, Prompt prompt = {});
+  void attempt(TurnId id, const Relayed& relayed, Prompt prompt);
   void advance_run(const StepMessage& step);
   void relay(const Piece& piece, StepMessage& step);
   /// Whether the turn's client wants its tokens one by one.
@@ -111,7 +113,8 @@ class SimulatedGateway {
   spec::GatewaySpec spec_;
   std::uint64_t run_seed_;
   double unstreamed_share_;
-  const DecisionWatch* watch_;  // may be null
+  const DecisionWatch* watch_;     // may be null
+  std::vector<bool> same_hashes_;  // by WorkerId: the worker names blocks as the gateway does
   const tokenizer::Tokenizer* tokenizer_;
   text::SimpleChatTemplate template_;
   VirtualTime* time_;

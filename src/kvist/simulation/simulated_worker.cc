@@ -91,9 +91,9 @@ void SimulatedWorker::compute(TimePoint now) {
 
 void SimulatedWorker::tell() {
   arm();
-  if (!outputs_.events.empty()) network_->kv_events_to_gateway(id_, std::exchange(outputs_.events, {}));
-  StepMessage step = std::exchange(step_, {});
-  if (!step.pieces.empty() || !step.left.empty() || step.in_run > 0) network_->step_to_gateway(std::move(step));
+  if (!outputs_.events.empty()) network_->kv_events_to_gateway(id_, outputs_.events);
+  if (!step_.pieces.empty() || !step_.left.empty() || step_.in_run > 0) return network_->step_to_gateway(id_, step_);
+  step_.clear();
 }
 
 void SimulatedWorker::arm() {
