@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <utility>
 
@@ -43,16 +44,21 @@ void BlockPool::find_prefix(std::span<const BlockHash> hashes, std::vector<Block
   // another are prefetched, so that a search waits for neither.
   constexpr std::size_t kEntriesAhead = 16;
   constexpr std::size_t kBlocksAhead = 8;
+  std::array<std::size_t, kEntriesAhead> homes;  // of the hashes from i on, as a ring
+  const auto look_ahead = [&](std::size_t i) {
+    homes[i % kEntriesAhead] = home(hashes[i]);
+    __builtin_prefetch(&entries_[homes[i % kEntriesAhead]]);
+  };
   blocks.clear();
-  for (std::size_t i = 0; i < std::min(kEntriesAhead, hashes.size()); ++i)
-    __builtin_prefetch(&entries_[home(hashes[i])]);
+  for (std::size_t i = 0; i < std::min(kEntriesAhead, hashes.size()); ++i) look_ahead(i);
   for (std::size_t i = 0; i < hashes.size(); ++i) {
-    if (i + kEntriesAhead < hashes.size()) __builtin_prefetch(&entries_[home(hashes[i + kEntriesAhead])]);
+    const std::size_t from = homes[i % kEntriesAhead];
+    if (i + kEntriesAhead < hashes.size()) look_ahead(i + kEntriesAhead);
     if (i + kBlocksAhead < hashes.size()) {
-      const std::uint32_t ahead = entries_[home(hashes[i + kBlocksAhead])];
+      const std::uint32_t ahead = entries_[homes[(i + kBlocksAhead) % kEntriesAhead]];
       if (ahead != kNone) __builtin_prefetch(&blocks_[ahead]);
     }
-    const std::uint32_t first = entries_[entry_of(hashes[i])];
+    const std::uint32_t first = entries_[entry_from(from, hashes[i])];
     if (first == kNone) return;
     blocks.push_back(id_of(first));
   }
@@ -210,14 +216,6 @@ std::size_t BlockPool::longest_search() const {
   for (std::size_t i = 0; i < entries_.size(); ++i)
     if (entries_[i] != kNone) longest = std::max(longest, ((i - home(blocks_[entries_[i]].hash)) & mask) + 1);
   return longest;
-}
-
-// The entry of the block hash, or the empty one that would take it.
-std::size_t BlockPool::entry_of(BlockHash hash) const {
-  const std::size_t mask = entries_.size() - 1;
-  std::size_t entry = home(hash);
-  while (entries_[entry] != kNone && blocks_[entries_[entry]].hash != hash) entry = (entry + 1) & mask;
-  return entry;
 }
 
 // Entries that were displaced by the erased one move back, so that no search ends too early.

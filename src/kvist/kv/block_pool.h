@@ -116,7 +116,13 @@ class BlockPool {
   void unlink_copy(std::uint32_t index);
   void move_copy(std::uint32_t index, bool to_front);
   [[nodiscard]] std::size_t home(BlockHash hash) const;
-  [[nodiscard]] std::size_t entry_of(BlockHash hash) const;
+  [[nodiscard]] std::size_t entry_of(BlockHash hash) const { return entry_from(home(hash), hash); }
+  /// The entry of the block hash, or the empty one that would take it, from where it would be if nobody else was there.
+  [[nodiscard]] std::size_t entry_from(std::size_t entry, BlockHash hash) const {
+    const std::size_t mask = entries_.size() - 1;
+    while (entries_[entry] != kNone && blocks_[entries_[entry]].hash != hash) entry = (entry + 1) & mask;
+    return entry;
+  }
   void erase_entry(std::size_t entry);
   void forget_hash(std::uint32_t index);
 
