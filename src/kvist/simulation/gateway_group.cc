@@ -74,10 +74,9 @@ void GatewayGroup::on_event(const Event& event) {
       return arm(event.subject);
     case EventKind::kStepAtGateway:
       return on_step(event);
-    case EventKind::kKvEventsAtGateway: {
+    case EventKind::kKvEventsAtGateway:
       for (const auto& gateway : gateways_) gateway->on_kv_events(event.worker, network_->kv_events_of(event));
       return network_->end_kv_events(event);
-    }
     case EventKind::kWorkerLostAtGateway:
     case EventKind::kWorkerBackAtGateway:
       for (std::size_t i = 0; i < gateways_.size(); ++i) {

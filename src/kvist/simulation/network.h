@@ -47,7 +47,8 @@ class Network {
   }
   /// A part of it.
   void step_to_client(StepMessage& step) {
-    send(spec_.client_hop, EventKind::kStepAtClient, steps_.exchange(step), step.worker);
+    const WorkerId worker = step.worker;
+    send(spec_.client_hop, EventKind::kStepAtClient, steps_.exchange(step), worker);
   }
   void refusal_to_client(Refusal refusal) {
     send(spec_.client_hop, EventKind::kRefusalAtClient, refusals_.put(std::move(refusal)));
