@@ -11,7 +11,8 @@ namespace {
 
 class PipeliningTest : public HttpServerTest {};
 
-// What was sent behind the request is not read until its answer is complete, which may be never.
+// What was sent behind the request is not read until its answer is complete, which may be never. So a client that waits
+// until all of it is sent may do so for good: how much fits is the system's choice, from connection to connection.
 TEST_F(PipeliningTest, AClientThatHasSentMuchBehindItsRequestIsNoticedWhenItLeaves) {
   listen();
   const std::string request = "GET /held HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -20,10 +21,10 @@ TEST_F(PipeliningTest, AClientThatHasSentMuchBehindItsRequestIsNoticedWhenItLeav
   for (const bool reset : {false, true}) {
     for (const bool at_once : {false, true}) {
       RawSocket socket = connect();
-      ASSERT_TRUE(socket.send(at_once ? request + next : request));
+      ASSERT_GT(socket.send_what_fits(at_once ? request + next : request), request.size() - 1);
       ASSERT_TRUE(wait_held(1));
       if (!at_once) {
-        ASSERT_TRUE(socket.send(next));
+        ASSERT_GT(socket.send_what_fits(next), 0U);
       }
       const linger hard{.l_onoff = 1, .l_linger = 0};
       if (reset) {
