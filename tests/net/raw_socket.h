@@ -7,7 +7,6 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -51,17 +50,6 @@ class RawSocket {
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     }
     return true;
-  }
-
-  /// Sends as much as the buffers on the way to the peer hold now, whether it reads or not. Returns the bytes.
-  std::size_t send_what_fits(std::string_view bytes) const {
-    std::size_t all = 0;
-    while (all < bytes.size()) {
-      const ssize_t sent = ::send(fd_, bytes.data() + all, bytes.size() - all, MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (sent <= 0) break;
-      all += static_cast<std::size_t>(sent);
-    }
-    return all;
   }
 
   /// Everything up to and with `marker`, or up to the end of the stream.
