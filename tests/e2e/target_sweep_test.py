@@ -131,10 +131,13 @@ def load_that_leaks_into_one_arm_is_refused():
         end = threading.Event()
 
         def leak():
-            """On its way past the gateway, once the second measurement is under way: what begins before it, the proof of idleness sees."""
+            """On its way past the gateway, once the second measurement is under way: what begins before it, the proof of idleness sees.
+            Under way is what took more than the few tokens by which a sweep asks whether the target answers."""
+            taken = lambda: metrics(workers[0])["vllm:prompt_tokens_total"]
             while not marker.exists() and not end.wait(0.01):
                 pass
-            while not end.wait(0.01) and metrics(workers[0])["vllm:num_requests_running"] == 0:
+            before = taken()
+            while not end.wait(0.01) and taken() < before + 1000:
                 pass
             for number in range(80):
                 request(workers[0].url + "/v1/chat/completions",
