@@ -40,7 +40,7 @@ class Core::Impl {
         executor_(&executor),
         speculation_(std::move(speculation)),
         kv_(options_.model, options_.kv_blocks, options_.block_size, AdmissionPolicy::make(options_.admission),
-            options_.compares_tokens),
+            {.compares_tokens = options_.compares_tokens, .tells_tokens = options_.tells_tokens}),
         run_(options_.decode_runs && executor.answers() != nullptr && speculation_ == nullptr && !options_.block_tables
                  ? std::make_unique<DecodeRun>(*executor.answers(), options_.block_size)
                  : nullptr),
@@ -117,24 +117,24 @@ class Core::Impl {
 };
 
 std::uint32_t Core::Impl::output_limit(const Request& request) const {
-  return std::min(request.max_tokens, options_.max_model_len - static_cast<std::uint32_t>(request.prompt.size()));
+  return std::min(request.max_tokens, options_.max_model_len - request.prompt_tokens());
 }
 
 Result<void> Core::Impl::check(const Request& request, std::uint32_t also_waiting) const {
-  if (request.prompt.empty()) return fail(ErrorCode::kInvalidArgument, "the prompt is empty");
+  if (request.prompt_tokens() == 0) return fail(ErrorCode::kInvalidArgument, "the prompt is empty");
   if (request.max_tokens == 0) return fail(ErrorCode::kInvalidArgument, "max_tokens is 0, at least 1 is needed");
-  if (request.prompt.size() >= options_.max_model_len) {
+  if (request.prompt_tokens() >= options_.max_model_len) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("the prompt has {} tokens; the context holds {} with at least one token of the answer",
-                            request.prompt.size(), options_.max_model_len));
+                            request.prompt_tokens(), options_.max_model_len));
   }
-  const std::uint64_t tokens = request.prompt.size() + output_limit(request) - 1;
+  const std::uint64_t tokens = std::uint64_t{request.prompt_tokens()} + output_limit(request) - 1;
   const std::uint64_t blocks = (tokens + options_.block_size - 1) / options_.block_size;
   if (blocks > options_.kv_blocks) {
     return fail(
         ErrorCode::kInvalidArgument,
         fmt::format("{} prompt tokens and up to {} of the answer need {} KV blocks of {} tokens; there are {}",
-                    request.prompt.size(), output_limit(request), blocks, options_.block_size, options_.kv_blocks));
+                    request.prompt_tokens(), output_limit(request), blocks, options_.block_size, options_.kv_blocks));
   }
   if (scheduler_.find(request.id) != nullptr) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("request id {} is in use", request.id.value()));
@@ -147,6 +147,8 @@ Result<void> Core::Impl::check(const Request& request, std::uint32_t also_waitin
 }
 
 void Core::Impl::enqueue(Request request) {
+  KVIST_CHECK(request.named_tokens == 0 || (!options_.tells_tokens && !options_.compares_tokens),
+              "an engine that tells or compares tokens gets all of them");
   const std::uint32_t limit = output_limit(request);
   scheduler_.add(std::move(request), limit);
 }

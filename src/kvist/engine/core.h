@@ -39,6 +39,8 @@ struct CoreOptions {
   /// Use a cached block only if it holds the prompt's tokens, for executors that read what is in it. Hashes alone can
   /// be made to agree by who chooses prompts.
   bool compares_tokens = false;
+  /// KV events have the tokens of blocks. Otherwise whoever gets them believes their names.
+  bool tells_tokens = true;
   /// Advance decoding sequences together where nothing else is due (StepOutputs::in_run), if the executor has an
   /// AnswerSource and nothing is drafted. For callers that need not see each token at once.
   bool decode_runs = false;

@@ -14,9 +14,12 @@
 namespace kvist::engine {
 
 KvManager::KvManager(std::string model, std::uint32_t blocks, std::uint32_t block_size,
-                     std::unique_ptr<AdmissionPolicy> policy, bool compares_tokens)
-    : model_(std::move(model)), pool_(blocks, block_size), policy_(std::move(policy)) {
-  if (compares_tokens) contents_.emplace(blocks, block_size);
+                     std::unique_ptr<AdmissionPolicy> policy, Tokens tokens)
+    : model_(std::move(model)),
+      pool_(blocks, block_size),
+      tells_tokens_(tokens.tells_tokens),
+      policy_(std::move(policy)) {
+  if (tokens.compares_tokens) contents_.emplace(blocks, block_size);
 }
 
 void KvManager::name_prompt(Sequence& sequence) {
@@ -28,6 +31,7 @@ void KvManager::name_prompt(Sequence& sequence) {
     sequence.block_hashes.assign(known->begin(), known->end());
     return;
   }
+  KVIST_CHECK(sequence.named_tokens == 0, "tokens that only their blocks' hashes tell of, and no hashes");
   const kv::BlockHash root = kv::root_hash({.model = model_, .lora = {}, .cache_salt = sequence.request.cache_salt});
   sequence.block_hashes.reserve(sequence.total_blocks);
   kv::hash_blocks(root, std::span(sequence.tokens).first(sequence.prompt_tokens), pool_.block_size(),
@@ -79,7 +83,7 @@ bool KvManager::try_admit(Sequence& sequence, std::uint32_t budget) {
   // Reserves all memory that the sequence will use, so that steps only append.
   sequence.blocks.reserve(sequence.total_blocks);
   sequence.blocks.assign(match_.begin(), match_.end());
-  sequence.tokens.reserve(std::size_t{sequence.prompt_tokens} + sequence.output_limit);
+  sequence.tokens.reserve(std::size_t{sequence.prompt_tokens} - sequence.named_tokens + sequence.output_limit);
   const std::uint32_t cached_tokens = demand.cached * pool_.block_size();
   sequence.committed_blocks = demand.cached;
   sequence.computed = cached_tokens;
@@ -137,18 +141,20 @@ void KvManager::commit_complete(Sequence& sequence, std::uint32_t tokens_there) 
   if (complete <= first) return;
 
   const kv::PrefixIdentity identity{.model = model_, .lora = {}, .cache_salt = sequence.request.cache_salt};
-  const std::span<const TokenId> tokens(sequence.tokens);
   std::vector<kv::BlockHash>& hashes = sequence.block_hashes;
   for (auto i = static_cast<std::uint32_t>(hashes.size()); i < complete; ++i) {
     const kv::BlockHash parent = i > 0 ? hashes[i - 1] : kv::root_hash(identity);
-    hashes.push_back(kv::chain_hash(parent, tokens.subspan(std::size_t{i} * block_size, block_size)));
+    hashes.push_back(kv::chain_hash(parent, tokens_of(sequence, i)));
   }
   if (contents_) note_contents(sequence, first, complete);
   const std::uint32_t count = complete - first;
+  const std::span<const TokenId> told =
+      tells_tokens_ ? std::span<const TokenId>(sequence.tokens)
+                          .subspan(std::size_t{first} * block_size, std::size_t{count} * block_size)
+                    : std::span<const TokenId>();
   pool_.commit(std::span<const kv::BlockId>(sequence.blocks).subspan(first, count),
                std::span<const kv::BlockHash>(hashes).subspan(first, count),
-               first > 0 ? std::optional(hashes[first - 1]) : std::nullopt,
-               tokens.subspan(std::size_t{first} * block_size, std::size_t{count} * block_size), identity);
+               first > 0 ? std::optional(hashes[first - 1]) : std::nullopt, told, identity);
   sequence.committed_blocks = complete;
   sequence.next_commit = (complete + 1) * block_size;
 }

@@ -20,9 +20,14 @@ namespace kvist::engine {
 /// tokens cross the border of a block. Threads: one.
 class KvManager {
  public:
-  /// `compares_tokens`: a cached block is used only if it holds the sequence's tokens (BlockContents).
+  /// What is done with tokens beside hashing them.
+  struct Tokens {
+    bool compares_tokens = false;  ///< a cached block is used only if it holds the sequence's tokens (BlockContents)
+    bool tells_tokens = true;      ///< events have them
+  };
+
   KvManager(std::string model, std::uint32_t blocks, std::uint32_t block_size, std::unique_ptr<AdmissionPolicy> policy,
-            bool compares_tokens);
+            Tokens tokens);
 
   /// Admits a waiting sequence, whose first step computes at most `budget` tokens, if the policy agrees. It then holds
   /// the cached blocks of its tokens, which count as computed, if it may use them. The last token is never taken from
@@ -64,7 +69,7 @@ class KvManager {
   [[nodiscard]] std::optional<kv::BlockId> copy_that_holds(kv::BlockId first, std::span<const TokenId> tokens,
                                                            std::uint64_t before) const;
   [[nodiscard]] std::span<const TokenId> tokens_of(const Sequence& sequence, std::size_t block) const {
-    return std::span(sequence.tokens).subspan(block * pool_.block_size(), pool_.block_size());
+    return std::span(sequence.tokens).subspan(block * pool_.block_size() - sequence.named_tokens, pool_.block_size());
   }
   [[nodiscard]] bool allocate_for(Sequence& sequence, std::uint32_t tokens);
   void commit_complete(Sequence& sequence, std::uint32_t tokens_there);
@@ -75,6 +80,7 @@ class KvManager {
   std::string model_;
   kv::BlockPool pool_;
   std::optional<BlockContents> contents_;  // nothing: hashes are trusted
+  bool tells_tokens_;
   std::unique_ptr<AdmissionPolicy> policy_;
   std::vector<kv::BlockId>
       match_;  // of the last look_up(); a member, so that repeated look-ups of a blocked request allocate nothing

@@ -24,8 +24,12 @@ enum class FinishReason : std::uint8_t {
 /// Immutable after submission.
 struct Request {
   RequestId id;
-  /// At least one token. The engine appends the answer to this vector, so memory reserved for the answer saves a copy.
+  /// Behind `named_tokens`: both together are at least one token. The engine appends the answer to this vector, so
+  /// memory reserved for the answer saves a copy.
   std::vector<TokenId> prompt;
+  /// So many tokens come before `prompt`, of which nobody has more than the hashes of their blocks in `prompt_blocks`:
+  /// whole blocks. For engines that neither read tokens nor tell them (CoreOptions::tells_tokens).
+  std::uint32_t named_tokens = 0;
   /// The block hashes of the prompt's complete blocks, if whoever submits it has computed what the engine would. Null:
   /// the engine does.
   std::shared_ptr<const std::vector<kv::BlockHash>> prompt_blocks = {};
@@ -39,6 +43,8 @@ struct Request {
   std::string cache_salt;  ///< requests with different salts never share KV blocks
   /// Null: the defaults. An executor that makes up its answers uses only min_tokens and logprobs of it.
   std::shared_ptr<const SamplingOptions> sampling = {};
+
+  [[nodiscard]] std::uint32_t prompt_tokens() const { return named_tokens + static_cast<std::uint32_t>(prompt.size()); }
 };
 
 /// The tokens of a step for one request. There is at most one output per request and step.

@@ -41,9 +41,10 @@ struct RunPlace {
 struct alignas(64) Sequence {
   Sequence(Request its_request, std::uint32_t its_output_limit, std::uint32_t block_size)
       : id(its_request.id),
-        prompt_tokens(static_cast<std::uint32_t>(its_request.prompt.size())),
+        prompt_tokens(its_request.prompt_tokens()),
         final_computed(prompt_tokens + its_output_limit - 1),
         prefill_end(prompt_tokens),
+        named_tokens(its_request.named_tokens),
         tokens(std::move(its_request.prompt)),
         output_limit(its_output_limit),
         total_blocks((final_computed + block_size - 1) / block_size),
@@ -52,7 +53,7 @@ struct alignas(64) Sequence {
   /// The tokens of the answer so far.
   [[nodiscard]] std::uint32_t output_tokens() const { return certain() - prompt_tokens; }
   /// The tokens that exist: prompt and answer.
-  [[nodiscard]] std::uint32_t certain() const { return static_cast<std::uint32_t>(tokens.size()); }
+  [[nodiscard]] std::uint32_t certain() const { return named_tokens + static_cast<std::uint32_t>(tokens.size()); }
   /// The tokens that will exist when the steps under way have ended. A sample that is still being computed counts, so
   /// that the next step can be planned before it is available.
   [[nodiscard]] std::uint32_t known() const { return certain() + pending_samples; }
@@ -82,7 +83,8 @@ struct alignas(64) Sequence {
   std::uint32_t steps_in_flight = 0;  ///< steps under way that compute tokens of it
   std::uint32_t covered = 0;          ///< tokens that its blocks can hold
   std::uint32_t next_commit = 0;      ///< number of computed tokens at which the next block is complete
-  std::vector<TokenId> tokens;        ///< prompt and answer
+  const std::uint32_t named_tokens;   ///< of the prompt, before `tokens`: see Request
+  std::vector<TokenId> tokens;        ///< prompt and answer, behind named_tokens
   std::uint32_t cached_tokens = 0;    ///< prompt tokens found in the prefix cache at its first admission
   const std::uint32_t output_limit;   ///< tokens of the answer, at most: max_tokens and the context limit
   const std::uint32_t total_blocks;   ///< blocks it can ever need

@@ -131,7 +131,7 @@ void BlockPool::commit(std::span<const BlockId> blocks, std::span<const BlockHas
                        std::optional<BlockHash> parent, std::span<const TokenId> tokens,
                        const PrefixIdentity& identity) {
   KVIST_CHECK(hashes.size() == blocks.size(), fmt::format("{} hashes for {} blocks", hashes.size(), blocks.size()));
-  KVIST_CHECK(tokens.size() == blocks.size() * block_size_,
+  KVIST_CHECK(tokens.empty() || tokens.size() == blocks.size() * block_size_,
               fmt::format("{} tokens in {} blocks of {}", tokens.size(), blocks.size(), block_size_));
   if (blocks.empty()) return;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -151,6 +151,7 @@ void BlockPool::commit(std::span<const BlockId> blocks, std::span<const BlockHas
   stored.tokens.assign(tokens.begin(), tokens.end());
   stored.block_size = block_size_;
   stored.lora_name = identity.lora;
+  stored.names_are_keys = tokens.empty();
   events_.emplace_back(std::move(stored));
 }
 

@@ -66,10 +66,10 @@ class BlockPool {
   /// of prefixes are re-used before their shared beginnings. Requires: the block is in use.
   void release(BlockId block);
   /// Makes blocks findable whose content is complete: `hashes[i]` is the block hash of blocks[i]; `parent` is the
-  /// one before the first (nothing at the start of a prompt); `tokens` are those of all the blocks; `identity` is what
-  /// the prompt's root was made of. Adds one event. It tells subscribers the LoRA name and, with a prompt's first
-  /// block, the cache salt, so that they can compute the same hashes. Requires: each block is in use, and none is
-  /// findable yet.
+  /// one before the first (nothing at the start of a prompt); `tokens` are those of all the blocks, or nothing if
+  /// subscribers believe the names (BlockStored::names_are_keys); `identity` is what the prompt's root was made of.
+  /// Adds one event. It tells subscribers the LoRA name and, with a prompt's first block, the cache salt, so that they
+  /// can compute the same hashes. Requires: each block is in use, and none is findable yet.
   void commit(std::span<const BlockId> blocks, std::span<const BlockHash> hashes, std::optional<BlockHash> parent,
               std::span<const TokenId> tokens, const PrefixIdentity& identity = {});
   /// Makes every block unfindable, even those in use, which stay allocated. Adds one AllBlocksCleared event.

@@ -34,7 +34,8 @@ enum class Medium : std::uint8_t { kDevice, kHost, kDisk, kRemote };
 }
 
 /// Consecutive complete blocks became findable. Invariant: tokens.size() == hashes.size() * block_size, or there are no
-/// tokens: then each block is one that the worker has stored under that name before, now in this medium too.
+/// tokens: then each block is one that the worker has stored under that name before, now in this medium too, unless
+/// `names_are_keys`.
 struct BlockStored {
   std::vector<ExternalHash> hashes;
   std::optional<ExternalHash> parent;  ///< the block before the first; nothing at the start of a prompt
@@ -45,6 +46,9 @@ struct BlockStored {
   std::string cache_salt;         ///< only with a prompt's first block: later ones inherit it by parent; empty: none
   std::uint32_t group = 0;        ///< KV cache group of a hybrid-attention model
   bool other_extra_keys = false;  ///< there are multimodal or unknown keys: never match such blocks by tokens alone
+  /// The names are the block hashes that whoever is told would compute itself (kv/block_hash.h), so they do without the
+  /// tokens. Only between parts of one process, which can believe that: it is never sent.
+  bool names_are_keys = false;
   friend bool operator==(const BlockStored&, const BlockStored&) = default;
 };
 

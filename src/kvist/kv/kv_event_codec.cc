@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "kvist/base/check.h"
 #include "kvist/kv/kv_event_decoder.h"
 #include "kvist/kv/msgpack.h"
 
@@ -69,6 +70,7 @@ void write_group(MsgpackWriter& writer, std::uint32_t group) {
 }
 
 void write_event(MsgpackWriter& writer, const BlockStored& event) {
+  KVIST_CHECK(!event.names_are_keys, "an event that tells names alone is for this process");
   const bool with_salt = !event.parent && !event.cache_salt.empty();
   const bool with_extra_keys = with_salt || !event.lora_name.empty() || event.other_extra_keys;
   writer.map(std::size_t{8} + (with_extra_keys ? 1 : 0) + (event.group != 0 ? 1 : 0));

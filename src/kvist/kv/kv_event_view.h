@@ -21,6 +21,7 @@ struct KvEventView {
   Kind kind = Kind::kCleared;
   Medium medium = Medium::kDevice;
   bool other_extra_keys = false;
+  bool names_are_keys = false;
   std::uint32_t block_size = 0;
   std::uint32_t group = 0;
   std::span<const ExternalHash> hashes;
@@ -36,6 +37,7 @@ struct KvEventView {
     return {.kind = KvEventView::Kind::kStored,
             .medium = stored->medium,
             .other_extra_keys = stored->other_extra_keys,
+            .names_are_keys = stored->names_are_keys,
             .block_size = stored->block_size,
             .group = stored->group,
             .hashes = stored->hashes,
@@ -69,7 +71,8 @@ struct KvEventView {
                          .lora_name = std::string(event.lora_name),
                          .cache_salt = std::string(event.cache_salt),
                          .group = event.group,
-                         .other_extra_keys = event.other_extra_keys};
+                         .other_extra_keys = event.other_extra_keys,
+                         .names_are_keys = event.names_are_keys};
     case KvEventView::Kind::kRemoved:
       return BlockRemoved{
           .hashes = {event.hashes.begin(), event.hashes.end()}, .medium = event.medium, .group = event.group};

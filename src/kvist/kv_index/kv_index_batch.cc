@@ -15,6 +15,7 @@ constexpr std::size_t kEventsPrefetched = 8;
 void fetch_content(const kv::KvEventView& event) {
   __builtin_prefetch(event.hashes.data());
   if (event.kind != Kind::kStored) return;
+  if (event.names_are_keys) return;
   const char* const tokens = reinterpret_cast<const char*>(event.tokens.data());
   __builtin_prefetch(tokens);
   __builtin_prefetch(tokens + 64);
@@ -166,7 +167,8 @@ void KvIndex::State::measure_budget(const IndexedWorker& worker) {
 
 [[gnu::always_inline]] inline bool KvIndex::State::well_formed(const kv::KvEventView& event) const {
   return event.group == 0 && event.medium == kv::Medium::kDevice && event.block_size == options.block_size &&
-         !event.other_extra_keys && event.tokens.size() == event.hashes.size() * event.block_size;
+         !event.other_extra_keys &&
+         event.tokens.size() == (event.names_are_keys ? 0 : event.hashes.size() * event.block_size);
 }
 
 /// Requires: the event is not well formed.
@@ -264,6 +266,11 @@ std::uint32_t KvIndex::State::first_number(const Batch& batch, const ChangeGroup
 }
 
 void KvIndex::State::set_keys(const ChangeGroup::Run& run) {
+  if (run.stored->names_are_keys) {
+    std::ranges::transform(run.stored->hashes.subspan(run.block, run.size()), group_.keys_of(run).begin(),
+                           [](kv::ExternalHash name) { return kv::BlockHash(name.value()); });
+    return;
+  }
   kv::chain_hashes(kv::BlockHash(run.parent_key),
                    run.stored->tokens.subspan(std::size_t{run.block} * options.block_size), options.block_size,
                    group_.keys_of(run));

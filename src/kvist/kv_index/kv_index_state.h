@@ -261,7 +261,8 @@ struct KvIndex::State {
   // Media below device memory, and blocks without tokens (kv_index_tiers.cc).
   /// Whether an event is applied alone instead of passing through the stages.
   [[nodiscard]] static bool goes_alone(const kv::KvEventView& event) {
-    const bool names_only = event.kind == kv::KvEventView::Kind::kStored && event.tokens.empty();
+    const bool names_only =
+        event.kind == kv::KvEventView::Kind::kStored && event.tokens.empty() && !event.names_are_keys;
     return event.group == 0 && (event.medium != kv::Medium::kDevice || names_only);
   }
   [[nodiscard]] std::optional<Refusal> apply_alone(WorkerId id, const kv::KvEventView& event);

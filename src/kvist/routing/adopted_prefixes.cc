@@ -7,10 +7,14 @@ namespace {
 
 /// Whether the prompt's blocks from `at` on equal the event's blocks, compared up to the end of the shorter.
 bool continues(std::span<const kv::BlockHash> prompt, std::size_t at, const kv::KvEventView& event) {
-  const std::size_t blocks = std::min(prompt.size() - at, event.tokens.size() / event.block_size);
+  const std::size_t told = event.names_are_keys ? event.hashes.size() : event.tokens.size() / event.block_size;
+  const std::size_t blocks = std::min(prompt.size() - at, told);
   for (std::size_t i = 0; i < blocks; ++i) {
-    const auto tokens = event.tokens.subspan(i * event.block_size, event.block_size);
-    if (kv::chain_hash(prompt[at + i - 1], tokens) != prompt[at + i]) return false;
+    const kv::BlockHash block =
+        event.names_are_keys
+            ? kv::BlockHash(event.hashes[i].value())
+            : kv::chain_hash(prompt[at + i - 1], event.tokens.subspan(i * event.block_size, event.block_size));
+    if (block != prompt[at + i]) return false;
   }
   return true;
 }
@@ -20,7 +24,8 @@ bool continues(std::span<const kv::BlockHash> prompt, std::size_t at, const kv::
 bool AdoptedPrefixes::is_orphan(WorkerId worker, const kv::KvEventView& event) const {
   return event.kind == kv::KvEventView::Kind::kStored && event.parent && !index_->knows(worker, *event.parent) &&
          event.group == 0 && event.medium == kv::Medium::kDevice && !event.other_extra_keys &&
-         event.block_size == index_->block_size() && event.tokens.size() >= event.block_size;
+         event.block_size == index_->block_size() &&
+         (event.names_are_keys ? !event.hashes.empty() : event.tokens.size() >= event.block_size);
 }
 
 std::optional<AdoptedPrefixes::Place> AdoptedPrefixes::adopt(WorkerId worker, const kv::KvEventView& event,

@@ -48,8 +48,7 @@ void Clairvoyance::amend(const routing::RouteQuery& query, routing::Candidate& c
   (*workers_)[i].look(view_);
   incoming_.clear();
   network_->for_each_work(candidate.worker, [this](const engine::Request& request, TimePoint arrives) {
-    incoming_.push_back(
-        {.request = &request, .prompt_tokens = static_cast<std::uint32_t>(request.prompt.size()), .arrives = arrives});
+    incoming_.push_back({.request = &request, .prompt_tokens = request.prompt_tokens(), .arrives = arrives});
   });
   const TimePoint now = time_->now();
   const Duration hop = network_->spec().worker_hop;

@@ -119,7 +119,9 @@ Result<void> LoadRun::add_workers() {
   workers_.reserve(sweep_.deployment.workers.size());
   for (const spec::WorkerSpec& worker : sweep_.deployment.workers) {
     KVIST_TRY(std::unique_ptr<engine::EngineDriver> driver,
-              engine::make_timed_engine(worker, tokenizer_, advances_runs()));
+              engine::make_timed_engine(
+                  worker, tokenizer_,
+                  {.decode_runs = advances_runs(), .tells_tokens = !name_blocks_alike(sweep_.deployment)}));
     const WorkerId id(static_cast<std::uint32_t>(workers_.size()));
     workers_.emplace_back(id, std::move(driver), tokenizer_, time_, network_);
     if (levels_.front().mode == spec::RoutingMode::kClairvoyant && !sweep_.simulation.changes.empty())

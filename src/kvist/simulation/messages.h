@@ -30,8 +30,11 @@ inline constexpr unsigned kPlaceBits = 24;
 
 /// What a gateway makes of a request's messages.
 struct Prompt {
-  std::vector<TokenId> tokens;
+  std::uint32_t named_tokens = 0;  ///< see engine::Request
+  std::vector<TokenId> tokens;     ///< behind them
   std::shared_ptr<const std::vector<kv::BlockHash>> blocks;
+
+  [[nodiscard]] std::uint32_t size() const { return named_tokens + static_cast<std::uint32_t>(tokens.size()); }
 };
 
 /// Client to gateway: POST /v1/chat/completions.

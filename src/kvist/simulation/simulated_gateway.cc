@@ -18,6 +18,10 @@ std::uint64_t routing_seed(std::uint64_t seed, std::size_t number) {
   return number == 0 ? seed : mix_seed({seed, seed_part("gateway"), number});
 }
 
+bool names_blocks_like(const spec::GatewaySpec& gateway, const spec::WorkerSpec& worker) {
+  return worker.model == gateway.model && worker.block_size == gateway.block_size;
+}
+
 }  // namespace
 
 std::vector<std::string> worker_names(const std::vector<spec::WorkerSpec>& workers) {
@@ -25,6 +29,12 @@ std::vector<std::string> worker_names(const std::vector<spec::WorkerSpec>& worke
   names.reserve(workers.size());
   for (const spec::WorkerSpec& worker : workers) names.push_back(worker.name);
   return names;
+}
+
+bool name_blocks_alike(const spec::DeploymentSpec& deployment) {
+  return std::ranges::all_of(deployment.workers, [&deployment](const spec::WorkerSpec& worker) {
+    return names_blocks_like(deployment.gateway, worker);
+  });
 }
 
 SimulatedGateway::SimulatedGateway(std::size_t number, const spec::SweepSpec& sweep, spec::RoutingMode mode,
@@ -36,6 +46,7 @@ SimulatedGateway::SimulatedGateway(std::size_t number, const spec::SweepSpec& sw
       run_seed_(run_seed),
       unstreamed_share_(sweep.simulation.unstreamed_share),
       watch_(watch),
+      all_same_hashes_(name_blocks_alike(sweep.deployment)),
       tokenizer_(&tokenizer),
       time_(&time),
       network_(&network),
@@ -56,7 +67,7 @@ SimulatedGateway::SimulatedGateway(std::size_t number, const spec::SweepSpec& sw
       dispatcher_(dispatch::Dispatcher::Options::of(spec_, false), fleet_, router_) {
   for (std::uint32_t i = 0; i < sweep.deployment.workers.size(); ++i) {
     const spec::WorkerSpec& worker = sweep.deployment.workers[i];
-    same_hashes_.push_back(worker.model == spec_.model && worker.block_size == spec_.block_size);
+    same_hashes_.push_back(names_blocks_like(spec_, worker));
     fleet_.set_limits(WorkerId(i), {.block_size = worker.block_size,
                                     .kv_blocks = worker.kv_blocks,
                                     .max_batch_size = worker.max_batch_size,
@@ -101,9 +112,10 @@ void SimulatedGateway::on_started(dispatch::Started ticket, Held held) {
                                             .life = dispatch::RequestLife(held.deadline),
                                             .streams = streams(request.turn),
                                             .first_token = false,
-                                            .turn = std::move(request.turn)});
+                                            .turn = std::move(request.turn),
+                                            .prompt = std::move(held.prompt)});
   arm_deadline();
-  act(request.id, live, live.life.on_routed(ticket->decision), std::move(held.prompt));
+  act(request.id, live, live.life.on_routed(ticket->decision));
   if (std::erase(gone_unread_, request.id) > 0) on_client_gone(request.id);
 }
 
@@ -119,12 +131,18 @@ std::vector<TokenId> SimulatedGateway::render(const workload::StartTurn& turn) c
   return tokens;
 }
 
+// Where names do, the tokens of whole blocks and the messages are forgotten at once: the memory of one prompt is the
+// next one's, and a large fleet's prompts fit into a cache.
 void SimulatedGateway::read(TurnRequest& request) const {
   Prompt& prompt = request.prompt.emplace();
   prompt.tokens = render(request.turn);
   const kv::BlockHash root = kv::root_hash({.model = spec_.model, .lora = "", .cache_salt = ""});
   prompt.blocks =
       std::make_shared<const std::vector<kv::BlockHash>>(kv::hash_blocks(root, prompt.tokens, spec_.block_size));
+  if (!all_same_hashes_) return;
+  prompt.named_tokens = static_cast<std::uint32_t>(prompt.blocks->size()) * spec_.block_size;
+  prompt.tokens = {prompt.tokens.begin() + prompt.named_tokens, prompt.tokens.end()};
+  request.turn.messages = {};
 }
 
 dispatch::Arrived SimulatedGateway::admit(TurnRequest& request, Prompt& prompt) {
@@ -134,7 +152,7 @@ dispatch::Arrived SimulatedGateway::admit(TurnRequest& request, Prompt& prompt) 
   if (!request.prompt) read(request);
   prompt = *std::exchange(request.prompt, {});
   return dispatcher_.start_or_hold(
-      {.prompt_tokens = static_cast<std::uint32_t>(prompt.tokens.size()),
+      {.prompt_tokens = prompt.size(),
        .blocks = prompt.blocks,
        .session = routing::session_key(workload::session_name(run_seed_, request.turn.session_or_conversation())),
        .streams = streams(request.turn),
@@ -148,13 +166,13 @@ bool SimulatedGateway::streams(const workload::StartTurn& turn) const {
          unstreamed_share_;
 }
 
-bool SimulatedGateway::act(TurnId id, Relayed& relayed, dispatch::LifeActions actions, Prompt prompt) {
+bool SimulatedGateway::act(TurnId id, Relayed& relayed, dispatch::LifeActions actions) {
   if (actions.asks()) clairvoyance_->on_turn(relayed.turn);
   const auto next = dispatch::next_worker(actions, dispatcher_, relayed.request, time_->now());
   if (actions.abandon) network_->abort_at_worker(relayed.life.decision().worker, id);
   if (actions.doubt) await_health_check(*actions.doubt);
   if (actions.asks()) actions = relayed.life.on_rerouted(next);
-  if (actions.attempt) attempt(id, relayed, std::move(prompt));
+  if (actions.attempt) attempt(id, relayed);
   if (actions.answer == dispatch::LifeAnswer::kError) {
     network_->refusal_to_client({.turn = id, .error = std::move(actions.error), .head = head_of(id, relayed)});
   } else if (actions.answer == dispatch::LifeAnswer::kBreakOff) {
@@ -166,12 +184,20 @@ bool SimulatedGateway::act(TurnId id, Relayed& relayed, dispatch::LifeActions ac
 
 // The worker would render the same messages with the same template, so the message has the tokens instead, and their
 // hashes if it would compute the same.
-void SimulatedGateway::attempt(TurnId id, const Relayed& relayed, Prompt prompt) {
-  if (prompt.tokens.empty()) prompt = {.tokens = render(relayed.turn), .blocks = {}};
-  const WorkerId worker = relayed.life.decision().worker;
+Prompt SimulatedGateway::prompt_for(WorkerId worker, Relayed& relayed) const {
+  if (all_same_hashes_) return relayed.prompt;
+  Prompt prompt = std::exchange(relayed.prompt, {});
+  if (prompt.size() == 0) prompt.tokens = render(relayed.turn);
   if (!same_hashes_[worker.value()]) prompt.blocks.reset();
+  return prompt;
+}
+
+void SimulatedGateway::attempt(TurnId id, Relayed& relayed) {
+  const WorkerId worker = relayed.life.decision().worker;
+  Prompt prompt = prompt_for(worker, relayed);
   network_->request_to_worker(worker, {.id = RequestId(id.value()),
                                        .prompt = std::move(prompt.tokens),
+                                       .named_tokens = prompt.named_tokens,
                                        .prompt_blocks = std::move(prompt.blocks),
                                        .max_tokens = relayed.turn.max_tokens,
                                        .seed = relayed.turn.seed,

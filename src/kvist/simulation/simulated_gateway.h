@@ -30,6 +30,9 @@
 namespace kvist::simulation {
 
 [[nodiscard]] std::vector<std::string> worker_names(const std::vector<spec::WorkerSpec>& workers);
+/// Whether all workers name blocks as the gateway does. Then names take the place of tokens: in prompts on their way to
+/// engines and in KV events.
+[[nodiscard]] bool name_blocks_alike(const spec::DeploymentSpec& deployment);
 
 /// Reads, routes, relays and retries like gateway/proxy.cc and gateway/proxied_request.cc: with the same fleet,
 /// dispatcher, router, chat template and hashing, called in the same order. Workers are healthy from the start.
@@ -78,7 +81,9 @@ class SimulatedGateway {
     dispatch::RequestLife life;
     bool streams = true;
     bool first_token = false;  // the answer's first token was seen
-    workload::StartTurn turn;  // kept for further attempts
+    // For further attempts: messages, or the prompt if it has no more tokens than those behind its last whole block.
+    workload::StartTurn turn;
+    Prompt prompt;
   };
 
   /// A request that waits in the dispatcher.
@@ -90,13 +95,14 @@ class SimulatedGateway {
 
   [[nodiscard]] std::vector<TokenId> render(const workload::StartTurn& turn) const;
   [[nodiscard]] dispatch::Arrived admit(TurnRequest& request, Prompt& prompt);
+  [[nodiscard]] Prompt prompt_for(WorkerId worker, Relayed& relayed) const;
   void on_started(dispatch::Started ticket, Held held);
   [[nodiscard]] bool is_under_way(TurnId turn) const { return live_.contains(turn) || held_turns_.contains(turn); }
   void release();
   void look_at_held_later();
   /// Carries out actions. Returns whether the answer under way continues to the client.
-  bool act(TurnId id, Relayed& relayed, dispatch::LifeActions actions, Prompt prompt = {});
-  void attempt(TurnId id, const Relayed& relayed, Prompt prompt);
+  bool act(TurnId id, Relayed& relayed, dispatch::LifeActions actions);
+  void attempt(TurnId id, Relayed& relayed);
   void advance_run(const StepMessage& step);
   void relay(const Piece& piece, StepMessage& step);
   /// Whether the turn's client wants its tokens one by one.
@@ -115,6 +121,7 @@ class SimulatedGateway {
   double unstreamed_share_;
   const DecisionWatch* watch_;     // may be null
   std::vector<bool> same_hashes_;  // by WorkerId: the worker names blocks as the gateway does
+  bool all_same_hashes_;
   const tokenizer::Tokenizer* tokenizer_;
   text::SimpleChatTemplate template_;
   VirtualTime* time_;

@@ -37,7 +37,7 @@ Duration EngineDriver::intake_delay(const Request& request) const {
   if (!intake_delay_) return Duration::zero();
   return intake_delay_({.running = core_.running(),
                         .last_decode_step = last_decode_step_,
-                        .prompt_tokens = request.prompt.size(),
+                        .prompt_tokens = request.prompt_tokens(),
                         .seed = request.seed});
 }
 
@@ -146,7 +146,7 @@ void EngineDriver::look(DriverView& view) {
 CoreStats EngineDriver::stats() const {
   CoreStats stats = core_.stats();
   stats.waiting += static_cast<std::uint32_t>(arrivals_.size());
-  for (const Arrival& arrival : arrivals_) stats.prefill_backlog_tokens += arrival.request.prompt.size();
+  for (const Arrival& arrival : arrivals_) stats.prefill_backlog_tokens += arrival.request.prompt_tokens();
   return stats;
 }
 

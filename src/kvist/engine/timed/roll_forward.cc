@@ -77,6 +77,7 @@ std::uint64_t RollForward::last_step(std::uint64_t next_step, std::uint64_t samp
 }
 
 std::span<const kv::BlockHash> RollForward::hashes_of(const Request& request) {
+  if (request.prompt_blocks) return *request.prompt_blocks;
   const kv::BlockHash root = kv::root_hash({.model = options_.model, .lora = {}, .cache_salt = request.cache_salt});
   return hashed_.emplace_back(kv::hash_blocks(root, request.prompt, options_.block_size));
 }
@@ -142,8 +143,7 @@ void RollForward::start(const DriverView& view, std::span<const Incoming> incomi
   std::uint64_t asked = 0;
   for (const SequenceView& waiting : view.core.waiting) asked += waiting.total_blocks;
   for (const DriverView::Arrival& arrival : view.arrivals) {
-    prompts_.push_back(prompt_of(*arrival.request, static_cast<std::uint32_t>(arrival.request->prompt.size()),
-                                 hashes_of(*arrival.request)));
+    prompts_.push_back(prompt_of(*arrival.request, arrival.request->prompt_tokens(), hashes_of(*arrival.request)));
     arrivals_.push_back({.prompt = static_cast<std::uint32_t>(prompts_.size() - 1), .at = arrival.queued});
     asked += prompts_.back().total_blocks;
   }

@@ -20,7 +20,8 @@ Duration scaled(Duration modelled, double scale) {
 }  // namespace
 
 Result<std::unique_ptr<EngineDriver>> make_timed_engine(const spec::WorkerSpec& worker,
-                                                        const tokenizer::Tokenizer& tokenizer, bool decode_runs) {
+                                                        const tokenizer::Tokenizer& tokenizer,
+                                                        const TimedEngineOptions& options) {
   if (worker.cpu) {
     return fail(ErrorCode::kUnsupported,
                 fmt::format("worker {} computes its model: that is no timed engine", worker.name));
@@ -37,7 +38,8 @@ Result<std::unique_ptr<EngineDriver>> make_timed_engine(const spec::WorkerSpec& 
                                   .time_scale = worker.time_scale,
                                   .acceptance = worker.speculation.acceptance};
   CoreOptions core = core_options(worker);
-  core.decode_runs = decode_runs;
+  core.decode_runs = options.decode_runs;
+  core.tells_tokens = options.tells_tokens;
   return std::make_unique<EngineDriver>(
       std::move(core), std::make_unique<TimedExecutor>(std::move(executor), tokenizer), std::move(driver));
 }

@@ -10,10 +10,16 @@
 
 namespace kvist::engine {
 
-/// `decode_runs`: see CoreOptions. Requires: `tokenizer` outlives the driver; `worker` is resolved
-/// (perfmodel::resolve). Errors: a step-time model that cannot be built.
+/// What those who listen to a timed engine can do without; see CoreOptions.
+struct TimedEngineOptions {
+  bool decode_runs = false;
+  bool tells_tokens = true;
+};
+
+/// Requires: `tokenizer` outlives the driver; `worker` is resolved (perfmodel::resolve). Errors: a step-time model that
+/// cannot be built.
 [[nodiscard]] Result<std::unique_ptr<EngineDriver>> make_timed_engine(const spec::WorkerSpec& worker,
                                                                       const tokenizer::Tokenizer& tokenizer,
-                                                                      bool decode_runs = false);
+                                                                      const TimedEngineOptions& options = {});
 
 }  // namespace kvist::engine
