@@ -29,7 +29,10 @@ class RandomDraftLength final : public SpeculationPolicy {
 class PressedRun {
  public:
   PressedRun(std::uint64_t seed, spec::AdmissionKind admission)
-      : random_(mix_seed({seed, 1})), options_(draw_options(admission)), drafts_(random_.uniform() < 0.5) {
+      : random_(mix_seed({seed, 1})),
+        names_(mix_seed({seed, 3})),
+        options_(draw_options(admission)),
+        drafts_(random_.uniform() < 0.5) {
     executor_.set_accepted(static_cast<std::uint32_t>(random_.uniform_int(0, 3)));
     driver_ = std::make_unique<SteppedCore>(
         options_, executor_, drafts_ ? std::make_unique<RandomDraftLength>(mix_seed({seed, 2})) : nullptr);
@@ -72,6 +75,7 @@ class PressedRun {
     options.max_waiting = 10'000;
     options.max_steps_in_flight = static_cast<std::uint32_t>(random_.uniform_int(1, 2));
     options.admission = admission;
+    options.tells_tokens = names_.uniform() < 0.5;
     options.prefix_deferral = random_.uniform() < 0.3;
     options.prefix_when_planned = random_.uniform() < 0.3;
     if (random_.uniform() < 0.3)
@@ -94,7 +98,17 @@ class PressedRun {
       executor_.set_length(request.id, lengths_[request.id]);
     }
     requests_.push_back(request);
+    if (!options_.tells_tokens && names_.uniform() < 0.8) name_blocks(request);
     ASSERT_TRUE(driver_->core.submit(std::move(request)));
+  }
+
+  /// Leaves of the tokens only those behind the last whole block.
+  void name_blocks(Request& request) {
+    const kv::BlockHash root = kv::root_hash({.model = options_.model, .lora = "", .cache_salt = ""});
+    auto blocks = kv::hash_blocks(root, request.prompt, options_.block_size);
+    request.named_tokens = static_cast<std::uint32_t>(blocks.size()) * options_.block_size;
+    request.prompt.erase(request.prompt.begin(), request.prompt.begin() + request.named_tokens);
+    request.prompt_blocks = std::make_shared<const std::vector<kv::BlockHash>>(std::move(blocks));
   }
 
   void abort() {
@@ -136,6 +150,7 @@ class PressedRun {
     CoreOptions options = options_;
     options.kv_blocks = 1'000;
     options.max_steps_in_flight = 1;
+    options.tells_tokens = true;
     options.admission = spec::AdmissionKind::kReserveToCompletion;
     ScriptedExecutor executor;
     if (const auto length = lengths_.find(request.id); length != lengths_.end()) {
@@ -149,6 +164,7 @@ class PressedRun {
   }
 
   RandomStream random_;
+  RandomStream names_;  // what is told of tokens
   CoreOptions options_;
   bool drafts_;
   ScriptedExecutor executor_;

@@ -33,7 +33,7 @@ class ScriptedExecutor final : public Executor, public AnswerSource {
   void set_accepted(std::uint32_t drafts) { accepted_ = drafts; }
 
   void on_admit(SlotId slot, const Request& request, std::span<const TokenId> prompt) override {
-    EXPECT_FALSE(prompt.empty());
+    EXPECT_FALSE(prompt.empty() && request.named_tokens == 0);
     EXPECT_TRUE(live_.emplace(slot, State{request.id, request.seed, 0, request.ignore_eos}).second)
         << "in use: slot " << slot.value();
     admitted_.push_back(request.id);

@@ -66,7 +66,8 @@ struct HistoryOptions {
   std::uint32_t workers = 5;
   std::size_t nodes = 120;    ///< different blocks
   bool copies = true;         ///< blocks are stored again under one name or another, and removed in any order
-  bool shared_names = false;  ///< all workers use the same names for blocks
+  bool shared_names = false;  ///< all workers use the same names for blocks: their keys
+  bool names_alone = false;   ///< events have no tokens; with shared names, and no second name for a block
   double removals = 0.43;     ///< of all steps
   double clears = 0.02;
   std::size_t max_bytes = std::size_t{1} << 30;
@@ -155,11 +156,12 @@ class IndexHistory {
     const std::uint64_t variant = options_.copies && chance(0.3) ? 1 : 0;
     kv::BlockStored event;
     event.block_size = kModelBlockSize;
+    event.names_are_keys = options_.names_alone;
     if (from > 0) event.parent = kv::ExternalHash(held.at(path[from - 1]).begin()->first);
     for (std::size_t i = from; i < path.size(); ++i) {
       if (!options_.copies && held.contains(path[i])) break;  // it still has some of the end
       const auto& tokens = tree_[path[i]].tokens;
-      event.tokens.insert(event.tokens.end(), tokens.begin(), tokens.end());
+      if (!options_.names_alone) event.tokens.insert(event.tokens.end(), tokens.begin(), tokens.end());
       event.hashes.emplace_back(name(worker, path[i], variant));
       ++held[path[i]][event.hashes.back().value()];
     }

@@ -67,5 +67,12 @@ TEST(KvIndexProperty, HoldsForManyWorkersThatShareNames) {
   ASSERT_NO_FATAL_FAILURE(run(2, {.workers = 700, .nodes = 40, .clears = 0.01}, 3'000, 100));
 }
 
+TEST(KvIndexProperty, HoldsForNamesThatAreKeys) {
+  const HistoryOptions options{.shared_names = true, .names_alone = true};
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) ASSERT_NO_FATAL_FAILURE(run(seed, options, 400, 1));
+  ASSERT_NO_FATAL_FAILURE(
+      run(11, {.workers = 3, .nodes = 6'000, .shared_names = true, .names_alone = true, .removals = 0.3}, 3'000, 100));
+}
+
 }  // namespace
 }  // namespace kvist::kv_index::kv_index_property_test
