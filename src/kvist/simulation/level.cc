@@ -15,6 +15,7 @@
 #include "kvist/simulation/invariants.h"
 #include "kvist/simulation/simulated_load.h"
 #include "kvist/simulation/simulated_worker.h"
+#include "kvist/simulation/threads/huge_pages.h"
 #include "kvist/simulation/virtual_time.h"
 #include "kvist/simulation/work_ahead.h"
 #include "kvist/workload/load_driver.h"
@@ -417,6 +418,7 @@ Result<std::vector<LevelOutcome>> simulate_levels(const spec::SweepSpec& sweep, 
     source = std::make_unique<workload::LoadDriver>(sweep.workload, levels.front().concurrency, levels.front().seed,
                                                     TimePoint{});
   }
+  use_huge_pages();
   LoadRun run(sweep, levels, sink, *source);
   KVIST_TRY_VOID(run.add_workers());
   return run.run();

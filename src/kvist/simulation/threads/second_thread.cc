@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "kvist/base/check.h"
+#include "kvist/simulation/threads/huge_pages.h"
 #include "kvist/simulation/threads/spin.h"
 
 namespace kvist::simulation {
@@ -79,6 +80,7 @@ double SecondThread::cpu_seconds() {
 }
 
 void SecondThread::run() {
+  use_huge_pages();
   while (true) {
     await_order();
     if (stops_.load(std::memory_order_relaxed)) return;
