@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <vector>
 
 #include "kvist/base/random.h"
@@ -55,30 +54,21 @@ TEST(EventQueue, KeepsTheOrderWhilePushesAndPopsMix) {
   }
 }
 
-TEST(EventQueue, PreparesWhatComesNextAndKeepsTheOrder) {
-  constexpr unsigned kCalls = 3;
+TEST(EventQueue, KeepsTheOrderWhereSomeComeBeforeThoseThatWereNext) {
   RandomStream random(11);
   EventQueue<int> queue;
   std::vector<std::pair<TimePoint, int>> waiting;
-  std::map<int, unsigned> prepared;
   TimePoint now;
   int number = 0;
   for (int i = 0; i < 5'000; ++i) {
     if (waiting.size() < 40 || random.uniform_int(0, 99) < 45) {
-      // Some come before all that were told, some behind.
       const TimePoint when = now + Duration(random.uniform_int(0, random.uniform() < 0.5 ? 5 : 100));
       queue.push(when, number);
       waiting.emplace_back(when, number++);
       continue;
     }
-    // One that others came before may be told anew.
-    queue.prepare(kCalls, [&](int event, unsigned calls) {
-      ASSERT_TRUE(calls == 0 || (calls < kCalls && calls == prepared[event])) << calls;
-      prepared[event] = calls + 1;
-    });
     const auto first = std::ranges::min_element(waiting);
     ASSERT_EQ(queue.pop(), *first);
-    ASSERT_GE(prepared[first->second], 1U);
     now = first->first;
     waiting.erase(first);
     ASSERT_EQ(queue.size(), waiting.size());

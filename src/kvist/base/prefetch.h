@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace kvist {
 
@@ -20,18 +19,6 @@ inline void prefetch_bytes(const void* begin, std::size_t bytes) {
 template <class Object>
 void prefetch_object(const Object& object) {
   prefetch_bytes(&object, sizeof(Object));
-}
-
-/// The elements. The vector itself is read.
-template <class Element>
-void prefetch_elements(const std::vector<Element>& elements) {
-  prefetch_bytes(elements.data(), elements.size() * sizeof(Element));
-}
-
-/// The place behind the last element, where the next one goes. The vector itself is read.
-template <class Element>
-void prefetch_end(const std::vector<Element>& elements) {
-  __builtin_prefetch(elements.data() + elements.size());
 }
 
 }  // namespace kvist

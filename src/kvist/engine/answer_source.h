@@ -23,8 +23,6 @@ class AnswerSource {
   /// Appends the next `count` tokens to `tokens`: those that Executor::finish() would give in the next `count` steps
   /// without drafts. Requires: fewer than tokens_left().
   virtual void take(SlotId slot, std::uint32_t count, std::vector<TokenId>& tokens) = 0;
-  /// May ask for the memory that take() reads.
-  virtual void prefetch(SlotId /*slot*/) const {}
 };
 
 }  // namespace kvist::engine

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "kvist/base/check.h"
-#include "kvist/base/prefetch.h"
 #include "kvist/engine/admission.h"
 #include "kvist/engine/decode_run.h"
 #include "kvist/engine/kv_manager.h"
@@ -69,9 +68,6 @@ class Core::Impl {
   bool reset_prefix_cache();
   [[nodiscard]] CoreStats stats() const;
   void look(CoreView& view) { scheduler_.look(view); }
-  void prefetch(unsigned pointers) const {
-    if (run_) run_->prefetch(pointers);
-  }
   [[nodiscard]] const KvManager& kv() const { return kv_; }
   [[nodiscard]] const Scheduler& scheduler() const { return scheduler_; }
   [[nodiscard]] bool idle() const {
@@ -415,10 +411,6 @@ std::uint32_t Core::waiting() const {
 }
 bool Core::idle() const {
   return impl_->idle();
-}
-void Core::prefetch(unsigned pointers) const {
-  if (pointers == 0) return prefetch_object(*impl_);
-  impl_->prefetch(pointers - 1);
 }
 void Core::look(CoreView& view) {
   impl_->look(view);

@@ -147,8 +147,6 @@ class Core {
   [[nodiscard]] std::uint32_t running() const;  ///< CoreStats::running
   [[nodiscard]] std::uint32_t waiting() const;  ///< CoreStats::waiting
   [[nodiscard]] bool idle() const;              ///< no request waiting or running, no step under way
-  /// Asks for the memory that is so many pointers away from here, for a step that ends soon.
-  void prefetch(unsigned pointers) const;
   /// Replaces the content of `view` by what is in the engine now. It refers to the engine and is valid until the next
   /// call that changes something. Not const, because block hashes of waiting prompts may be computed for it.
   void look(CoreView& view);

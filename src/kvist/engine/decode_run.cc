@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "kvist/base/check.h"
-#include "kvist/base/prefetch.h"
 
 namespace kvist::engine {
 namespace {
@@ -103,33 +102,6 @@ DecodeRun::Step DecodeRun::on_ended(std::vector<Sequence*>& due) {
   for (std::size_t i = 0; i < due_to_end_.size(); ++i)
     if (due_to_end_[i] <= ended_) due.push_back(members_[i]);
   return step;
-}
-
-void DecodeRun::prefetch(unsigned pointers) const {
-  if (pointers == 0) return prefetch_object(*this);
-  if (pointers == 1) {
-    prefetch_elements(due_to_end_);
-    prefetch_elements(due_to_begin_);
-    if (!under_way_.empty()) prefetch_object(under_way_.front());
-    return;
-  }
-  if (pointers > 4) return;
-  for (std::size_t i = 0; i < members_.size(); ++i) {
-    if (due_to_end_[i] > ended_ + 1 && due_to_begin_[i] > begun_ + 1) continue;
-    if (pointers == 2) {
-      prefetch_object(members_[i]);
-      continue;
-    }
-    const Sequence& sequence = *members_[i];
-    if (pointers == 3) {
-      prefetch_object(sequence);
-    } else {
-      answers_->prefetch(sequence.slot);
-      prefetch_end(sequence.tokens);
-      prefetch_end(sequence.blocks);
-      prefetch_end(sequence.block_hashes);
-    }
-  }
 }
 
 void DecodeRun::take_tokens(Sequence& sequence) {

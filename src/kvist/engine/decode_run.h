@@ -76,9 +76,6 @@ class DecodeRun {
   }
   [[nodiscard]] std::uint32_t known(const Sequence& sequence) const { return planned(sequence) + 1; }
 
-  /// Asks for the memory that is so many pointers away, for the next step's end.
-  void prefetch(unsigned pointers) const;
-
  private:
   // The number of steps up to `last` that the sequence was in the run for.
   [[nodiscard]] static std::uint64_t steps_of(const Sequence& sequence, std::uint64_t last) {

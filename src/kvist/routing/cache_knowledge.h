@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "kvist/base/id.h"
-#include "kvist/base/prefetch.h"
 #include "kvist/base/time.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/kv/kv_event.h"
@@ -157,9 +156,6 @@ class CacheKnowledge {
   [[nodiscard]] CacheTrustReport report(WorkerId worker, bool events_exact) const;
   /// Threads: the index's owner.
   [[nodiscard]] const kv_index::KvIndex& index() const { return events_.index(); }
-
-  /// Asks for what on_progress() reads.
-  void prefetch(WorkerId worker) const { prefetch_object(workers_[worker.value()]); }
 
  private:
   struct Worker {

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "kvist/base/check.h"
-#include "kvist/base/prefetch.h"
 #include "kvist/routing/output_lengths.h"
 
 namespace kvist::routing {
@@ -29,21 +28,6 @@ void DecodeRuns::leave(RoutedRequest& request) {
   run.due.erase(run.due.begin() + place);
   run.ids.erase(run.ids.begin() + place);
   run.requests.erase(run.requests.begin() + place);
-}
-
-void DecodeRuns::prefetch(WorkerId worker, unsigned pointers) const {
-  const Run& run = runs_[worker.value()];
-  if (pointers == 0) return prefetch_object(run);
-  if (pointers == 1) return prefetch_elements(run.due);
-  if (pointers > 3) return;
-  constexpr std::size_t kOfSteps = offsetof(RoutedRequest, in_run) + 1;
-  for (std::size_t i = 0; i < run.due.size(); ++i) {
-    if (run.due[i] > run.steps + 1) continue;
-    if (pointers == 2)
-      prefetch_object(run.requests[i]);
-    else
-      prefetch_bytes(run.requests[i], kOfSteps);
-  }
 }
 
 void DecodeRuns::update(const Run& run, RoutedRequest& request) {

@@ -42,9 +42,6 @@ class DecodeRuns {
     }
   }
 
-  /// Asks for the memory that is so many pointers away, for a step that ends soon.
-  void prefetch(WorkerId worker, unsigned pointers) const;
-
  private:
   struct Run {
     std::uint64_t steps = 0;

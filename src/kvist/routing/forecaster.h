@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "kvist/base/id.h"
-#include "kvist/base/prefetch.h"
 #include "kvist/base/time.h"
 #include "kvist/routing/admission.h"
 #include "kvist/routing/fleet_latency.h"
@@ -124,11 +123,6 @@ class Forecaster {
     latency_.prefetch(worker);
     __builtin_prefetch(&workers_[worker.value()].prompts);
     __builtin_prefetch(&workers_[worker.value()].returning);
-  }
-  /// Likewise until what a step of the worker changes is there.
-  void prefetch_step(WorkerId worker) const {
-    latency_.prefetch(worker);
-    prefetch_object(workers_[worker.value()]);
   }
 
  private:

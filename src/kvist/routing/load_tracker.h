@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "kvist/base/id.h"
-#include "kvist/base/prefetch.h"
 #include "kvist/kv/block_hash.h"
 #include "kvist/routing/output_lengths.h"
 #include "kvist/routing/prefix_use.h"
@@ -74,11 +73,6 @@ class LoadTracker {
   [[nodiscard]] std::size_t requests() const { return requests_; }
   /// Those that wait for their first token.
   [[nodiscard]] std::size_t waiting() const { return waiting_; }
-  /// Asks for the worker's counts.
-  void prefetch(WorkerId worker) const {
-    prefetch_object(loads_[worker.value()]);
-    prefetch_object(progress_[worker.value()]);
-  }
 
  private:
   void end_wait(const RoutedRequest& request);

@@ -152,15 +152,6 @@ class Router {
   [[nodiscard]] WorkingSet& open_working_set(TimePoint now);
   [[nodiscard]] const RecentPrompts& recent_prompts() const { return working_set_.value().recent(); }
 
-  /// Asks for the memory that is so many pointers away, for an on_run_step() of the worker that comes soon.
-  void prefetch_run_step(WorkerId worker, unsigned pointers) const {
-    runs_.prefetch(worker, pointers);
-    if (pointers > 0) return;
-    loads_.prefetch(worker);
-    forecaster_.prefetch_step(worker);
-    caches_.prefetch(worker);
-  }
-
   /// Another gateway gave a request to a worker. It counts like one's own from here on: in loads, queues, prompts under
   /// way, reused prefixes, sessions and the lengths of answers, but nothing is learned from when its tokens came. The
   /// handle is for on_first_token(), on_progress() and on_finished(). `view` is of the worker.

@@ -28,10 +28,6 @@ class GatewayGroup {
   void on_event(const Event& event);
   /// Makes the prompt of a request that has not come yet. Threads: any.
   void read(TurnRequest& request) const { gateways_[gateway_of(request.id)]->read(request); }
-  /// Asks for the memory that is so many pointers away, for a worker's step that comes soon.
-  void prefetch_step(WorkerId worker, unsigned pointers) const {
-    if (gateways_.size() == 1) std::as_const(*gateways_.front()).router().prefetch_run_step(worker, pointers);
-  }
   /// `well`: whether the worker answered.
   void on_health_check(const Event& event, bool well);
 

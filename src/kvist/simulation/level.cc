@@ -32,8 +32,6 @@ namespace {
 
 /// Turns kept until the sink gets them: few enough that memory stays flat, enough that a store writes in bulk.
 constexpr std::size_t kSinkBatch = 256;
-/// From the number of a worker to what a step of it reads are so many pointers, and one event's time for each.
-constexpr unsigned kPointers = 8;
 
 /// Turns in flight at once, at most; 0: a trace, which knows no limit.
 std::uint32_t limit_of(const spec::WorkloadSpec& workload, const LevelPlan& plan) {
@@ -75,8 +73,6 @@ class LoadRun {
   }
   [[nodiscard]] const LevelPlan& plan() const { return levels_[outcomes_.size() - 1]; }
   [[nodiscard]] LevelOutcome& outcome() { return outcomes_.back(); }
-  /// Asks for the memory that is so many pointers away, for an event that comes soon.
-  void prefetch(const Event& event, unsigned pointers) const;
   void dispatch(const Event& event);
   void begin_level();
   void end_level();
@@ -110,9 +106,8 @@ class LoadRun {
   LevelAction action_;  // the current action
   bool snapshot_due_ = false;
   std::vector<LevelOutcome> outcomes_;  // of the levels that have begun; the last is in progress
-  bool prefetches_ = sweep_.deployment.workers.size() >= kLargeFleet;
-  std::optional<WorkAhead> ahead_;   // none: engines are computed when their instant comes
-  std::uint64_t events_before_ = 0;  // the level under way
+  std::optional<WorkAhead> ahead_;      // none: engines are computed when their instant comes
+  std::uint64_t events_before_ = 0;     // the level under way
   std::uint64_t output_tokens_before_ = 0;
 };
 
@@ -151,7 +146,6 @@ Result<std::vector<LevelOutcome>> LoadRun::run() {
     KVIST_CHECK(time_.has_next(), fmt::format("seed {}: work is left and nothing will happen any more", plan().seed));
     const Event event = time_.next();
     if (ahead_) ahead_->order_certain(time_.now());
-    if (prefetches_) time_.prepare(kPointers, [this](const Event& soon, unsigned calls) { prefetch(soon, calls); });
     dispatch(event);
     if (ahead_) ahead_->on_handled(event);
     KVIST_TRY_VOID(hand_turns_on(kSinkBatch));
@@ -256,23 +250,6 @@ void LoadRun::end_level() {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     level.workers[i].total = workers_[i].driver().stats();
     level.steps += level.workers[i].total.steps - level.workers[i].before.steps;
-  }
-}
-
-void LoadRun::prefetch(const Event& event, unsigned pointers) const {
-  switch (event.kind) {
-    case EventKind::kWorkerTimer:
-    case EventKind::kWorkerWake:
-    case EventKind::kRequestAtWorker:
-      // A timer's step is the second thread's, as is the worker until then.
-      if (ahead_ && (event.kind == EventKind::kWorkerTimer || ahead_->is_ahead(event.worker))) return;
-      return workers_[event.worker.value()].prefetch(pointers);
-    case EventKind::kStepAtGateway:
-      return gateways_.prefetch_step(event.worker, pointers);
-    case EventKind::kStepAtClient:
-      return load_.prefetch_step(event.worker, pointers);
-    default:
-      return;
   }
 }
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "kvist/base/error.h"
-#include "kvist/base/prefetch.h"
 #include "kvist/base/time.h"
 #include "kvist/simulation/deadlines.h"
 #include "kvist/simulation/messages.h"
@@ -60,13 +59,6 @@ class SimulatedLoad {
   void on_deadline();
   void on_step(const StepMessage& step);
   void on_refusal(const Refusal& refusal);
-
-  /// Asks for the memory that is so many pointers away, for a worker's step that comes soon.
-  void prefetch_step(WorkerId worker, unsigned pointers) const {
-    if (pointers == 0) prefetch_object(runs_[worker.value()]);
-    if (pointers == 1) runs_[worker.value()].times.prefetch_count();
-    if (pointers == 2) runs_[worker.value()].times.prefetch_next();
-  }
 
   [[nodiscard]] std::uint32_t in_flight() const { return static_cast<std::uint32_t>(turns_.size()); }
   [[nodiscard]] const workload::TurnSource& source() const { return *source_; }

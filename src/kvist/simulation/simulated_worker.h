@@ -8,7 +8,6 @@
 
 #include "kvist/base/error.h"
 #include "kvist/base/id.h"
-#include "kvist/base/prefetch.h"
 #include "kvist/base/time.h"
 #include "kvist/engine/timed/engine_driver.h"
 #include "kvist/simulation/network.h"
@@ -52,11 +51,6 @@ class SimulatedWorker {
 
   [[nodiscard]] bool is_up() const { return up_; }
   [[nodiscard]] const engine::EngineDriver& driver() const { return *driver_; }
-  /// Asks for the memory that is so many pointers away, for an event that comes soon.
-  void prefetch(unsigned pointers) const {
-    if (pointers == 0) return prefetch_object(*this);
-    driver_->prefetch(pointers - 1);
-  }
   /// See EngineDriver::look().
   void look(engine::DriverView& view) { driver_->look(view); }
   /// Nothing is under way, and nothing is on its way to the engine's queue.

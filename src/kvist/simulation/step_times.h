@@ -51,13 +51,6 @@ class StepTimes {
     }
     last_->times[last_->count++] = at;
   }
-  /// Asks for the memory that add() reads, and then for what it writes.
-  void prefetch_count() const {
-    if (last_) __builtin_prefetch(&last_->count);
-  }
-  void prefetch_next() const {
-    if (last_) __builtin_prefetch(last_->times.data() + last_->count);
-  }
   [[nodiscard]] Reader reader() {
     if (!last_) last_ = std::make_shared<Block>();
     return {last_, last_->count};

@@ -37,11 +37,6 @@ class VirtualTime {
     ++events_;
     return event;
   }
-  /// See EventQueue::prepare().
-  template <class Visit>
-  void prepare(unsigned calls, Visit visit) {
-    queue_.prepare(calls, visit);
-  }
   /// The number of events so far.
   [[nodiscard]] std::uint64_t events() const { return events_; }
   /// From here on it is told of what is scheduled. Requires: nothing is yet, and nothing is when it is no more.

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "kvist/base/check.h"
-#include "kvist/base/prefetch.h"
 
 namespace kvist::engine {
 
@@ -121,15 +120,6 @@ std::optional<TimePoint> EngineDriver::next_wakeup() const {
     next = std::min(next.value_or(TimePoint::max()), arrivals_.front().queued);
   }
   return next;
-}
-
-void EngineDriver::prefetch(unsigned pointers) const {
-  if (pointers == 0) return prefetch_object(*this);
-  if (!under_way_.empty()) {
-    if (pointers == 1) prefetch_object(under_way_.front());
-    if (pointers == 2) prefetch_elements(under_way_.front().plan.sequences);
-  }
-  core_.prefetch(pointers - 1);
 }
 
 void EngineDriver::look(DriverView& view) {

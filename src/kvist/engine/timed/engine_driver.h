@@ -84,8 +84,6 @@ class EngineDriver final : public Driver {
     return under_way_.empty() ? std::nullopt : std::optional(under_way_.front().end);
   }
 
-  /// Asks for the memory that is so many pointers away from here, for a poll() that comes soon.
-  void prefetch(unsigned pointers) const;
   /// Replaces the content of `view` and reuses its memory.
   void look(DriverView& view);
   [[nodiscard]] CoreStats stats() const override;

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "kvist/base/check.h"
-#include "kvist/base/prefetch.h"
 #include "kvist/base/random.h"
 #include "kvist/engine/timed/answer_length.h"
 #include "kvist/text/prose.h"
@@ -162,8 +161,6 @@ class TimedExecutor::Impl final : public AnswerSource {
     KVIST_CHECK(count < answer.remaining(), "the last token of an answer is sampled in its step");
     answer.next(count, *tokenizer_, tokens);
   }
-
-  void prefetch(SlotId slot) const override { prefetch_object(answers_[slot.value()]); }
 
   [[nodiscard]] Duration duration(const StepPlan& plan) const {
     const Duration unscaled = options_.step_time.step_time(plan.load);
