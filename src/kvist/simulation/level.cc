@@ -380,6 +380,13 @@ void LoadRun::require(const Violation& violation) const {
                                       plan().concurrency, plan().seed, *violation));
 }
 
+Result<std::vector<LevelOutcome>> simulate(const spec::SweepSpec& sweep, std::span<const LevelPlan> levels,
+                                           const LevelTurnSink& sink, workload::TurnSource& source) {
+  LoadRun run(sweep, levels, sink, source);
+  KVIST_TRY_VOID(run.add_workers());
+  return run.run();
+}
+
 }  // namespace
 
 Result<std::vector<LevelOutcome>> simulate_levels(const spec::SweepSpec& sweep, std::span<const LevelPlan> levels,
@@ -396,9 +403,9 @@ Result<std::vector<LevelOutcome>> simulate_levels(const spec::SweepSpec& sweep, 
                                                     TimePoint{});
   }
   use_huge_pages();
-  LoadRun run(sweep, levels, sink, *source);
-  KVIST_TRY_VOID(run.add_workers());
-  return run.run();
+  auto outcomes = simulate(sweep, levels, sink, *source);
+  if (sweep.deployment.workers.size() >= kLargeFleet) give_huge_pages_back();
+  return outcomes;
 }
 
 Result<LevelOutcome> simulate_level(const spec::SweepSpec& sweep, const LevelPlan& level, const TurnSink& sink,

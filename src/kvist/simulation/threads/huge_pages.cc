@@ -100,19 +100,36 @@ class OfThread {
     if (arena_ != nullptr && !set("thread.arena", arena_->number)) arenas().give_back(std::exchange(arena_, nullptr));
   }
   ~OfThread() {
+    give_memory_back();
     if (arena_ != nullptr) arenas().give_back(arena_);
   }
   OfThread(const OfThread&) = delete;
   OfThread& operator=(const OfThread&) = delete;
 
+  void give_memory_back() const {
+    if (arena_ == nullptr) return;
+    (void)mallctl("thread.tcache.flush", nullptr, nullptr, nullptr, 0);
+    const std::string purge = "arena." + std::to_string(arena_->number) + ".purge";
+    (void)mallctl(purge.c_str(), nullptr, nullptr, nullptr, 0);
+  }
+
  private:
   Arena* arena_;
 };
 
+const OfThread& of_thread() {
+  thread_local const OfThread own;
+  return own;
+}
+
 }  // namespace
 
 void use_huge_pages() {
-  thread_local const OfThread own;
+  (void)of_thread();
+}
+
+void give_huge_pages_back() {
+  of_thread().give_memory_back();
 }
 
 }  // namespace kvist::simulation
