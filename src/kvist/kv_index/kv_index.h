@@ -62,7 +62,8 @@ struct LowerTierMatch {
 
 /// Prefix index over all workers. Workers name blocks by hashes of their own, which are opaque here. Therefore each
 /// block's key, its block hash, is recomputed from its tokens: two workers that hash differently still have the same
-/// keys, and the keys of a prompt can be looked up directly.
+/// keys, and the keys of a prompt can be looked up directly. Within a process a worker's word can be taken for it
+/// (kv::BlockStored::names_are_keys).
 ///
 /// A worker may hold a block in several media at once. For each medium below device memory it counts as a holder of its
 /// own, with names of its own, so a block that is removed in one medium stays held in the others. If an event refers to
