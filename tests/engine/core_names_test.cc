@@ -14,14 +14,7 @@
 namespace kvist::engine::core_names_test {
 namespace {
 
-const CoreOptions kOptions{.model = "m",
-                           .block_size = 4,
-                           .kv_blocks = 64,
-                           .max_batch_size = 4,
-                           .max_num_tokens = 16,
-                           .max_model_len = 128,
-                           .max_waiting = 8,
-                           .max_steps_in_flight = 1};
+const CoreOptions kOptions{.model = "m", .block_size = 4};
 
 class CoreNames : public ::testing::Test {
  protected:
